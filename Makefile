@@ -1,0 +1,49 @@
+# Every target sets up what it needs by itself in .venv; `make help` lists them.
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench lock clean setup setup-bench
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?=
+BIN := .venv/bin
+ARGS ?=
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Make .venv and install everything but the benchmark peers (PYTHON=... picks the interpreter)
+	@PYTHON='$(PYTHON)' sh requirements/setup.sh dev
+
+setup-bench:
+	@PYTHON='$(PYTHON)' sh requirements/setup.sh dev bench
+
+run: setup ## Run the main job (ARGS=... adds options)
+	@$(BIN)/contentcast run $(ARGS)
+
+# The code blocks of the docs belong to `make check`, so that checking and testing runs them once.
+test: setup ## Run all tests but those of the docs (ARGS=... adds pytest options)
+	@$(BIN)/python -m pytest --ignore=tests/docs $(ARGS)
+
+check: setup ## Check format, lint, types, import order and the code blocks of the docs
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m pytest -q tests/docs
+
+bench: setup-bench ## Measure against peers in the same run (ARGS=... adds options)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+# --no-config and the --no-emit options keep this machine's registry settings out of the locks. The larger lock comes first: what both
+# hold has one version, one that suits the benchmark peers too.
+COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --no-config --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --extra spark --extra web --extra dev
+
+lock: setup ## Renew requirements/*.lock from pyproject.toml (ARGS='--upgrade' for the newest versions)
+	@$(COMPILE) $(ARGS) --extra bench --output-file requirements/bench.lock
+	@$(COMPILE) $(ARGS) --constraints requirements/bench.lock --output-file requirements/dev.lock
+	@! grep -nE '://' requirements/*.lock || { echo 'lock: an address of a registry got into a lock' >&2; exit 1; }
+	@sh requirements/setup.sh dev
+
+clean: ## Remove .venv and all caches
+	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,273 @@
+"""Predicates by the million: each shape (the text but for its literals) is parsed once, its literals are read by columns.
+
+    issue = 'IBM' AND price < 120      issue = 'SAP' AND price < 9.5       one shape, two columns of literals
+
+Most tables of subscriptions hold a handful of shapes. Arrow's regular expressions find them and pull the literals out; a shape
+that is a plain conjunction of comparisons becomes columns of keys and values without a Python object per row; another fills
+its tree with each row's literals. A text in which a literal cannot be told apart for certain is parsed by itself.
+Rule: the result equals that of `parse_predicate` on each text, errors included (tests/properties/test_bulk.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from contentcast.language import literals
+from contentcast.language.errors import PredicateError
+from contentcast.language.parser import parse_predicate, parse_tree
+from contentcast.model.keys import KEYED, float_keys, key_ends
+from contentcast.model.space import Space
+from contentcast.model.table import PredicateTable, TableBuilder
+from contentcast.model.tree import And, Between, Compare, In, Like, Not, Or, TextTest, Tree, normalise
+
+Ints = npt.NDArray[np.int64]
+
+_NAME: Final = r"`[^`]*`|[A-Za-z_][A-Za-z0-9_]*"
+_A_STRING, _A_NUMBER = "\x01", "\x02"
+# First the strings (and quoted names, which stay), then the numbers (and names, which stay): RE2 has no look-around.
+_STRINGS: Final = rf"(?s)(`[^`]*`)|{literals.STRING}"
+_NUMBERS: Final = rf"({_NAME})|{literals.NUMBER}"
+_LEXED: Final = re.compile(rf"(?P<name>{_NAME})|(?P<string>{literals.STRING})|(?P<number>{literals.NUMBER})", re.DOTALL)
+_DOUBTFUL: Final = re.compile(
+    r"--|/\*|;|['\"]"  # comments, several statements, a quote left over
+    rf"|[A-Za-z0-9_.]{_A_STRING}|{_A_STRING}\s*{_A_STRING}"  # X'1F', r'..', 'a' 'b'
+    rf"|{_A_NUMBER}[A-Za-z0-9_.`{_A_NUMBER}]|[.]{_A_NUMBER}"  # 12L, 1_000, 1.2.3
+)
+_SMALLEST_GROUP: Final = 4
+"""Fewer rows than this of one shape are parsed one by one: finding the literals would cost more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a literal goes in a shape's tree."""
+
+    index: int
+    kind: str
+    negative: bool
+
+
+def parse_many(
+    space: Space, texts: Sequence[str] | pa.Array | pa.ChunkedArray, *, on_error: Literal["raise", "reject"] = "raise"
+) -> PredicateTable:
+    """A table of the texts' predicates, in order. `on_error="reject"` keeps the errors in `table.refused` instead."""
+    column = _as_strings(texts)
+    builder = TableBuilder(space)
+    for shape, rows in _by_shape(column):
+        alone = len(rows) < _SMALLEST_GROUP or _DOUBTFUL.search(shape)
+        (_add_rows if alone else _add_shape)(builder, column.take(pa.array(rows)), rows, on_error)
+    return builder.table(len(column))
+
+
+def _as_strings(texts: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array:
+    column = texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string())
+
+
+def _by_shape(column: pa.Array) -> Iterator[tuple[str, Ints]]:
+    """Each shape with the rows that have it; a text that itself holds a mark, or is missing, has a shape of its own."""
+    shapes = pc.replace_substring_regex(column, _STRINGS, rf"\1{_A_STRING}")
+    shapes = pc.replace_substring_regex(shapes, _NUMBERS, rf"\1{_A_NUMBER}")
+    marked = pc.match_substring_regex(column, f"[{_A_STRING}{_A_NUMBER}]")
+    shapes = pc.if_else(pc.fill_null(marked, True), ";", shapes)  # ';' is doubtful: parsed by itself
+    encoded = shapes.dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
+    for at, shape in enumerate(encoded.dictionary.to_pylist()):
+        yield shape, order[starts[at] : starts[at + 1]]
+
+
+def _fail(builder: TableBuilder, row: int, error: PredicateError, on_error: str) -> None:
+    if on_error == "raise":
+        error.add_note(f"in predicate {row} of the table")
+        raise error
+    builder.refuse(row, error)
+
+
+def _add_shape(builder: TableBuilder, texts: pa.Array, rows: Ints, on_error: str) -> None:
+    example = texts[0].as_py()
+    found = [each for each in _LEXED.finditer(example) if each.lastgroup != "name"]
+    tree = _shape_tree(builder.space, example, found)
+    if tree is None:
+        _add_rows(builder, texts, rows, on_error)
+        return
+    columns = _literal_columns(example, found, texts)
+    by_columns = _conjunction_columns(builder.space, tree, columns)
+    if by_columns is None:
+        _fill_each(builder, tree, columns, texts, rows, on_error)
+        return
+    wanted, doubtful, empty = by_columns
+    sure = ~doubtful & ~empty
+    builder.add_group(rows[sure], {name: _chosen(column, sure) for name, column in wanted.items()})
+    if doubtful.any():
+        _add_rows(builder, texts.filter(pa.array(doubtful)), rows[doubtful], on_error)
+
+
+def _add_rows(builder: TableBuilder, texts: pa.Array, rows: Ints, on_error: str) -> None:
+    for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
+        try:
+            builder.add(row, parse_predicate(builder.space, text))
+        except PredicateError as error:
+            _fail(builder, row, error, on_error)
+
+
+def _shape_tree(space: Space, example: str, found: list[re.Match[str]]) -> Tree | None:
+    """The example's tree with slots for its literals; None if it does not parse or a literal would not be accounted for."""
+    index_at = {each.start(): index for index, each in enumerate(found)}
+    slots: set[int] = set()
+
+    def read_literal(node: exp.Expr, kind: str, negative: bool) -> Slot:
+        index = index_at[node.meta["start"]]
+        slots.add(index)
+        return Slot(index, kind, negative)
+
+    try:
+        tree = parse_tree(space, example, read_literal)
+    except (PredicateError, KeyError):
+        return None
+    return tree if len(slots) == len(found) else None
+
+
+def _literal_columns(example: str, found: list[re.Match[str]], texts: pa.Array) -> list[pa.Array]:
+    """The raw text of each literal, as one column per place."""
+    if not found:
+        return []
+    pattern, at = ["(?s)^"], 0
+    for index, each in enumerate(found):
+        literal = literals.STRING if each.lastgroup == "string" else literals.NUMBER
+        pattern.append(f"{re.escape(example[at : each.start()])}(?P<l{index}>{literal})")
+        at = each.end()
+    pattern.append(re.escape(example[at:]) + "$")
+    parts = pc.extract_regex(texts, "".join(pattern))
+    return [parts.field(index) for index in range(len(found))]
+
+
+# --- a plain conjunction, by columns
+
+Column: TypeAlias = Any
+"""For each row (first, last) keys as two arrays, or as an Arrow array the one value wanted."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+def _conjunction_columns(
+    space: Space, tree: Tree, literal_columns: list[pa.Array]
+) -> tuple[dict[str, Column], Mask, Mask] | None:
+    """What the rows ask of each attribute; which rows must be parsed singly; which rows nothing satisfies."""
+    tests = _plain_tests(space, tree)
+    if not tests:
+        return None
+    count = len(literal_columns[0])
+    wanted: dict[str, Column] = {}
+    doubtful, empty = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    for name, op, slot in tests:
+        raw = literal_columns[slot.index]
+        if slot.kind == "string":
+            wanted[name], unsure = _strings(raw)
+        else:
+            keys, unsure = _keys(slot, raw)
+            first, last = wanted.get(name) or tuple(np.full(count, end) for end in key_ends(space.kinds[name]))
+            wanted[name], nothing = _narrowed(first, last, op, keys, key_ends(space.kinds[name]))
+            empty |= nothing
+        doubtful |= unsure
+    return wanted, doubtful, empty & ~doubtful
+
+
+def _plain_tests(space: Space, tree: Tree) -> list[tuple[str, str, Slot]] | None:
+    """The tests of a conjunction, if each compares a number with a slot, or asks of a string, once, which value it is."""
+    found: list[tuple[str, str, Slot]] = []
+    for test in tree.parts if isinstance(tree, And) else (tree,):
+        match test:
+            case Compare(name, op, Slot() as slot) if op in ("=", "<", "<=", ">", ">="):
+                found.append((name, op, slot))
+            case Between(name, Slot() as low, Slot() as high):
+                found += [(name, ">=", low), (name, "<=", high)]
+            case _:
+                return None
+    strings = [(name, op) for name, op, _ in found if space[name].kind not in KEYED]
+    return found if len(set(strings)) == len(strings) and all(op == "=" for _, op in strings) else None
+
+
+def _strings(raw: pa.Array) -> tuple[pa.Array, Mask]:
+    """String literals without their quotes. Not sure: one with an escape or a doubled quote inside."""
+    unsure = pc.or_(pc.match_substring(raw, "\\"), pc.match_substring_regex(raw, "(?s)^.+(''|\"\").+$"))
+    return pc.utf8_slice_codeunits(raw, 1, -1), unsure.to_numpy(zero_copy_only=False)
+
+
+def _narrowed(first: Ints, last: Ints, op: str, keys: Ints, ends: tuple[int, int]) -> tuple[tuple[Ints, Ints], Mask]:
+    """The closed range of keys that is left after one more test, and which rows have none left."""
+    least, greatest = ends
+    nothing = (keys == least) & (op == "<") | (keys == greatest) & (op == ">")
+    if op in ("=", ">=", ">"):
+        first = np.maximum(first, np.where(nothing, keys, keys + (op == ">")))
+    if op in ("=", "<=", "<"):
+        last = np.minimum(last, np.where(nothing, keys, keys - (op == "<")))
+    return (first, last), nothing | (first > last)
+
+
+def _keys(slot: Slot, raw: pa.Array) -> tuple[Ints, Mask]:
+    """Number literals as keys. Not sure: a fraction against an int, a number out of range (they are read singly)."""
+    if slot.kind == "float":
+        numbers = raw.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return float_keys(-numbers if slot.negative else numbers), np.isinf(numbers)
+    short = pc.match_substring_regex(raw, "^[0-9]{1,18}$")  # always within 64 bits
+    numbers = pc.if_else(short, raw, "0").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    unsure = ~short.to_numpy(zero_copy_only=False)
+    return (-numbers if slot.negative else numbers), unsure
+
+
+def _chosen(column: Column, rows: Mask) -> Column:
+    if isinstance(column, pa.Array):
+        return column.filter(pa.array(rows)) if not rows.all() else column
+    return column[0][rows], column[1][rows]
+
+
+# --- any other shape, row by row
+
+
+def _fill_each(builder: TableBuilder, tree: Tree, columns: list[pa.Array], texts: pa.Array, rows: Ints, on_error: str) -> None:
+    raws = [column.to_pylist() for column in columns]
+    for at, row in enumerate(rows.tolist()):
+        try:
+            builder.add(row, normalise(builder.space, _filled(tree, [raw[at] for raw in raws])))
+        except ValueError:  # this row's literal is refused: the plain parser says where and why
+            _add_rows(builder, texts.slice(at, 1), rows[at : at + 1], on_error)
+
+
+def _filled(tree: Tree, raws: list[str]) -> Tree:
+    match tree:
+        case And(parts):
+            return And(tuple(_filled(part, raws) for part in parts))
+        case Or(parts):
+            return Or(tuple(_filled(part, raws) for part in parts))
+        case Not(part):
+            return Not(_filled(part, raws))
+        case Compare() | TextTest() | Between() | Like():
+            changed = {
+                each.name: _read(slot, raws) for each in fields(tree) if isinstance(slot := getattr(tree, each.name), Slot)
+            }
+            return replace(tree, **changed) if changed else tree
+        case In(name, values):
+            return In(name, tuple(_read(each, raws) if isinstance(each, Slot) else each for each in values))
+    return tree
+
+
+def _read(slot: Slot, raws: list[str]) -> Any:
+    raw = raws[slot.index]
+    if slot.kind == "string":
+        return literals.read_string(raw)
+    read = literals.read_float if slot.kind == "float" else literals.read_number
+    return read(raw, slot.negative)

@@ -1,0 +1,36 @@
+"""What is wrong with a predicate's text: the line, the column, the place under a caret, and the way out."""
+
+from __future__ import annotations
+
+from contentcast.model.errors import ContentcastError
+
+WHAT_IS_POSSIBLE = (
+    "a predicate compares attributes with literals (= <> < <= > >= <=>, BETWEEN, IN, LIKE, IS NULL, "
+    "startswith, endswith, contains) and joins the tests with AND, OR, NOT"
+)
+
+
+class PredicateError(ContentcastError):
+    """`offset` counts characters from the text's start; `reason` is the message without the place."""
+
+    def __init__(self, text: str, offset: int, reason: str) -> None:
+        self.text, self.reason = text, reason
+        self.offset = max(0, min(offset, len(text)))
+        before = text[: self.offset]
+        self.line = before.count("\n") + 1
+        self.column = self.offset - (before.rfind("\n") + 1) + 1
+        shown = text.split("\n")[self.line - 1]
+        left, caret = _window(shown, self.column - 1)
+        super().__init__(f"line {self.line}, column {self.column}: {reason}\n    {left}\n    {' ' * caret}^")
+
+    def __reduce__(self) -> tuple[type[PredicateError], tuple[str, int, str]]:
+        return type(self), (self.text, self.offset, self.reason)
+
+
+def _window(line: str, at: int, width: int = 100) -> tuple[str, int]:
+    """The part of a long line around the place, so that the caret stays on the screen. Tabs become one space."""
+    line = line.replace("\t", " ").replace("\r", " ")
+    start = max(0, at - width // 2)
+    left = "..." if start else ""
+    right = "..." if len(line) > start + width else ""
+    return left + line[start : start + width] + right, at - start + len(left)

@@ -1,0 +1,399 @@
+"""Text to predicate: SQL boolean expressions in Spark's dialect, read by sqlglot and checked against the space.
+
+sqlglot knows the grammar; this file walks its tree and keeps what the language has, which is a fraction of SQL. Everything
+else is refused with its place (see `errors`). The same text means the same in Spark SQL; docs/language.md is the specification,
+docs/decisions/0002-parser.md says why sqlglot.
+Rule: whatever text comes in, a `PredicateError` or a predicate comes out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from sqlglot import exp, parse
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+
+from contentcast.language import literals
+from contentcast.language.errors import WHAT_IS_POSSIBLE, PredicateError
+from contentcast.model.errors import nearest
+from contentcast.model.kinds import Kind, Value
+from contentcast.model.patterns import PatternError, tokens_of
+from contentcast.model.predicate import Predicate
+from contentcast.model.space import Space
+from contentcast.model.tree import (
+    And,
+    Between,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Or,
+    TextTest,
+    TooManyConjunctions,
+    Tree,
+    normalise,
+)
+
+
+class _Dialect(Spark):
+    """Spark's, with a doubled quote inside a string read as one quote, as Spark 4 does."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - sqlglot reads it off the class
+
+
+_COMPARISONS: Final[dict[type[exp.Expr], str]] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_COMPARISONS_ALL: Final[dict[type[exp.Expr], str]] = {**_COMPARISONS, exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "<=>"}
+_MIRRORED: Final = {"=": "=", "<>": "<>", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TEXT_TESTS: Final[dict[type[exp.Expr], str]] = {
+    exp.StartsWith: "startswith",
+    exp.EndsWith: "endswith",
+    exp.Contains: "contains",
+}
+_ARITHMETIC: Final[tuple[type[exp.Expr], ...]] = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+_BEFORE_TIMESTAMP: Final = re.compile(r"\b(timestamp|date)\s*$", re.IGNORECASE)
+_QUOTED: Final = re.compile(rf"{literals.STRING}|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+ReadLiteral = Callable[[exp.Expr, str, bool], Value]
+"""Takes a string or number literal, the kind's name and whether it is negated. Bulk loading puts slots here."""
+
+
+def parse_predicate(space: Space, text: str) -> Predicate:
+    """The canonical predicate of a text; `predicate.tree` keeps its syntax."""
+    tree = parse_tree(space, text)
+    try:
+        return normalise(space, tree)
+    except TooManyConjunctions as reason:
+        raise PredicateError(text, 0, str(reason)) from None
+    except RecursionError:
+        raise PredicateError(text, 0, "nested too deeply") from None
+
+
+def parse_tree(space: Space, text: str, read_literal: ReadLiteral | None = None) -> Tree:
+    if not isinstance(text, str):
+        raise PredicateError("", 0, f"a predicate is a text, not {text!r}")
+    reader = _Reader(space, text, read_literal)
+    try:
+        return reader.tree(reader.expression())
+    except RecursionError:
+        raise PredicateError(text, 0, "nested too deeply") from None
+
+
+class _Reader:
+    """One text on its way to a tree."""
+
+    def __init__(self, space: Space, text: str, read_literal: ReadLiteral | None) -> None:
+        self.space, self.text = space, text
+        self._read_literal = read_literal or self._literal
+
+    # --- sqlglot and its errors
+
+    def expression(self) -> exp.Expr:
+        if not self.text.strip():
+            self._refuse(0, "the predicate is empty; TRUE asks for every event")
+        self._check_quotes()
+        try:
+            found = parse(self.text, dialect=_Dialect)
+        except SqlglotError as error:
+            self._explain(error)
+        if len(found) != 1 or not isinstance(found[0], exp.Expr):
+            at = self.text.find(";")
+            self._refuse(at, "one predicate, and nothing after it")
+        return found[0]
+
+    def _check_quotes(self) -> None:
+        rest = _QUOTED.sub(lambda found: " " * len(found[0]), self.text)
+        for at, character in enumerate(rest):
+            if character in "'\"`":
+                self._refuse(at, f"the text after {character} has no closing {character}")
+
+    def _explain(self, error: SqlglotError) -> NoReturn:
+        details = getattr(error, "errors", None)
+        if not details or details[0].get("line") is None:
+            self._refuse(0, f"not a predicate; {WHAT_IS_POSSIBLE}")
+        line, column = details[0]["line"], details[0]["col"]
+        token = details[0]["highlight"] or ""
+        end = sum(len(each) + 1 for each in self.text.split("\n")[: line - 1]) + column
+        what = details[0]["description"] or ""
+        if "missing for" in what or not token:
+            self._refuse(end, f"expected a value after {token!r}" if token else "expected a value here")
+        if what.startswith("Expecting"):
+            self._refuse(end, f"expected {what.removeprefix('Expecting ')!r} after {token!r}")
+        self._refuse(end - len(token), f"unexpected {token!r}; {WHAT_IS_POSSIBLE}")
+
+    def _refuse(self, offset: int, reason: str) -> NoReturn:
+        raise PredicateError(self.text, offset, reason)
+
+    def _refuse_at(self, node: exp.Expr, reason: str) -> NoReturn:
+        self._refuse(self._start(node), reason)
+
+    def _start(self, node: exp.Expr) -> int:
+        """Where a node begins, as near as its parts tell."""
+        starts = [each.meta["start"] for each in node.walk() if "start" in each.meta]
+        return min(starts) if starts else self._start_by_word(node)
+
+    def _start_by_word(self, node: exp.Expr) -> int:
+        word = re.search(rf"\b{re.escape(node.name or node.sql(dialect=_Dialect))}\b", self.text, re.IGNORECASE)
+        return word.start() if word else 0
+
+    def _word(self, words: str) -> int:
+        """Where one of the words stands, outside quotes."""
+        rest = _QUOTED.sub(lambda found: " " * len(found[0]), self.text)
+        found = re.search(rf"\b(?:{words})\b", rest, re.IGNORECASE)
+        return found.start() if found else 0
+
+    # --- expressions
+
+    def tree(self, node: exp.Expr) -> Tree:
+        match node:
+            case exp.Paren():
+                return self.tree(node.this)
+            case exp.And():
+                return And(tuple(self.tree(each) for each in node.flatten(unnest=False)))
+            case exp.Or():
+                return Or(tuple(self.tree(each) for each in node.flatten(unnest=False)))
+            case exp.Not():
+                return Not(self.tree(node.this))
+            case exp.Boolean():
+                return Constant(bool(node.this))
+            case exp.Null():
+                return Constant(None)
+            case exp.Column():
+                return self._bare(node)
+            case exp.Between():
+                return self._between(node)
+            case exp.In():
+                return self._in(node)
+            case exp.Is():
+                return self._is(node)
+            case exp.Escape(this=exp.Like()) | exp.Like():
+                return self._like(node)
+        if type(node) in _COMPARISONS_ALL:
+            return self._comparison(node)
+        if type(node) in _TEXT_TESTS:
+            return self._text_test(node)
+        self._refuse_node(node)
+
+    def _refuse_node(self, node: exp.Expr) -> NoReturn:
+        match node:
+            case exp.Alias():
+                alias = node.args["alias"]
+                self._refuse_at(alias, f"unexpected {alias.name!r} after the predicate")
+            case exp.Cast() if not self._timestamp_word(node):
+                self._refuse(self._word("try_cast|cast"), f"CAST is not part of the language; {WHAT_IS_POSSIBLE}")
+            case exp.Literal() | exp.Cast() | exp.HexString():
+                self._refuse_at(node, "a literal alone is not a test; compare an attribute with it")
+            case exp.Query() | exp.Subquery():
+                self._refuse(self._word("select|with|from"), f"a condition is wanted, not a query; {WHAT_IS_POSSIBLE}")
+            case exp.Case():
+                self._refuse(self._word("case"), f"CASE is not part of the language; {WHAT_IS_POSSIBLE}")
+            case _ if isinstance(node, _ARITHMETIC):
+                self._refuse_at(node, f"arithmetic is not part of the language; {WHAT_IS_POSSIBLE}")
+            case exp.RegexpLike() | exp.RegexpILike() | exp.ILike() | exp.SimilarTo():
+                self._refuse_at(node, f"of the pattern tests only LIKE is part of the language; {WHAT_IS_POSSIBLE}")
+            case exp.Func():
+                self._refuse_at(node, f"the function {_name(node)} is not part of the language; {WHAT_IS_POSSIBLE}")
+            case exp.Placeholder() | exp.Parameter():
+                self._refuse_at(node, "parameters are not filled in here; write the value")
+            case _:
+                self._refuse_at(node, f"{_name(node)} is not part of the language; {WHAT_IS_POSSIBLE}")
+
+    def _bare(self, node: exp.Expr) -> Tree:
+        name, kind = self._attribute(node)
+        if kind.name != "bool":
+            self._refuse_at(node, f"{name} is {kind.article}, not a condition; compare it with a value")
+        return Compare(name, "=", True)
+
+    def _comparison(self, node: exp.Expr) -> Tree:
+        self._only(node, "this", "expression")
+        op = _COMPARISONS_ALL[type(node)]
+        left, right = _unwrapped(node.this), _unwrapped(node.expression)
+        if isinstance(left, exp.Column) and isinstance(right, exp.Column):
+            self._attribute(left)
+            self._attribute(right)
+            self._refuse_at(right, "an attribute is compared with a literal, not with another attribute")
+        if isinstance(right, exp.Column):
+            left, right, op = right, left, _MIRRORED[op]
+        name, kind = self._attribute(left)
+        test = Compare(name, op, self._value(right, name, kind))
+        return Not(test) if isinstance(node, exp.NullSafeNEQ) else test
+
+    def _between(self, node: exp.Expr) -> Tree:
+        self._only(node, "this", "low", "high")
+        name, kind = self._attribute(node.this)
+        return Between(name, self._value(node.args["low"], name, kind), self._value(node.args["high"], name, kind))
+
+    def _in(self, node: exp.Expr) -> Tree:
+        if node.args.get("query") or any(isinstance(each, exp.Query) for each in node.expressions):
+            self._refuse_at(node, "IN takes a list of literals, not a query")
+        self._only(node, "this", "expressions")
+        name, kind = self._attribute(node.this)
+        if not node.expressions:
+            self._refuse_at(node, "IN needs at least one value")
+        return In(name, tuple(self._value(each, name, kind) for each in node.expressions))
+
+    def _is(self, node: exp.Expr) -> Tree:
+        self._only(node, "this", "expression")
+        name, kind = self._attribute(node.this)
+        match node.expression:
+            case exp.Null():
+                return IsNull(name)
+            case exp.Boolean():
+                if kind.name != "bool":
+                    self._refuse_at(node, f"{name} is {kind.article}; IS TRUE and IS FALSE ask of a bool")
+                return IsTruth(name, bool(node.expression.this))
+        self._refuse_at(node, "IS goes with [NOT] NULL, TRUE or FALSE")
+
+    def _like(self, node: exp.Expr) -> Tree:
+        escape_node = node.expression if isinstance(node, exp.Escape) else None
+        like = node.this if isinstance(node, exp.Escape) else node
+        self._only(like, "this", "expression", "negate")
+        name, kind = self._string_attribute(like.this, "LIKE")
+        escape = "\\" if escape_node is None else self._value(escape_node, name, kind)
+        if not isinstance(escape, str) or len(escape) != 1:
+            self._refuse_at(escape_node or node, f"ESCAPE takes one character, not {escape!r}")
+        pattern = self._value(like.expression, name, kind)
+        if isinstance(pattern, str):
+            self.check_pattern(pattern, escape, self._start(like.expression))
+        test = Like(name, pattern, escape)
+        return Not(test) if like.args.get("negate") else test
+
+    def check_pattern(self, pattern: str, escape: str, offset: int) -> None:
+        try:
+            tokens_of(pattern, escape)
+        except PatternError as reason:
+            self._refuse(offset, str(reason))
+
+    def _text_test(self, node: exp.Expr) -> Tree:
+        self._only(node, "this", "expression")
+        how = _TEXT_TESTS[type(node)]
+        name, kind = self._string_attribute(node.this, how)
+        return TextTest(name, how, self._value(node.expression, name, kind))
+
+    def _only(self, node: exp.Expr, *known: str) -> None:
+        """Refuse whatever else sqlglot hung on a node: options that the language does not have."""
+        for key, value in node.args.items():
+            if value and key not in known:
+                self._refuse_at(node, f"{key} is not part of the language here; {WHAT_IS_POSSIBLE}")
+
+    # --- attributes and values
+
+    def _attribute(self, node: exp.Expr) -> tuple[str, Kind]:
+        node = _unwrapped(node)
+        if not isinstance(node, exp.Column):
+            if isinstance(node, (exp.Literal, exp.Boolean, exp.Null, exp.HexString)):
+                self._refuse_at(node, "a test needs an attribute on one side")
+            self._refuse_node(node)
+        dotted = ".".join(part.name for part in node.parts)
+        if len(node.parts) > 1:
+            hint = f"; write `{dotted}`" if dotted in self.space else nearest(dotted, self.space.names)
+            self._refuse_at(node, f"a dotted name goes in back-ticks{hint}")
+        if dotted not in self.space:
+            self._refuse_at(node, f"{self.space.name} has no attribute {dotted!r}{nearest(dotted, self.space.names)}")
+        return dotted, self.space.kinds[dotted]
+
+    def _string_attribute(self, node: exp.Expr, test: str) -> tuple[str, Kind]:
+        name, kind = self._attribute(node)
+        if kind.name != "string":
+            self._refuse_at(node, f"{test} asks of a string; {name} is {kind.article}")
+        return name, kind
+
+    def _value(self, node: exp.Expr, name: str, kind: Kind) -> Value | None:
+        """The literal as a value of the kind; None for NULL."""
+        node = _unwrapped(node)
+        negative = isinstance(node, exp.Neg)
+        inner = _unwrapped(node.this) if negative else node
+        try:
+            match inner:
+                case exp.Null() if not negative:
+                    return None
+                case exp.Boolean() if kind.name == "bool" and not negative:
+                    return bool(inner.this)
+                case exp.Literal() if inner.is_string and kind.name == "string" and not negative:
+                    return self._read_literal(inner, kind.name, False)
+                case exp.Literal() if not inner.is_string and kind.name in ("int", "float"):
+                    return self._read_literal(inner, kind.name, negative)
+                case exp.TryCast() if self._is_suffixed(inner) and kind.name in ("int", "float"):
+                    return self._literal(inner.this, kind.name, negative)
+                case exp.Cast() if kind.name == "timestamp" and not negative and (word := self._timestamp_word(inner)):
+                    return literals.read_timestamp(self._string(inner.this), date_only=word == "date")
+                case exp.HexString() if kind.name == "bytes" and not negative and self._is_hex(inner):
+                    return literals.read_hex(inner.name)
+        except ValueError as reason:
+            self._refuse_at(node, str(reason))
+        self._refuse_value(node, inner, name, kind)
+
+    def _refuse_value(self, node: exp.Expr, inner: exp.Expr, name: str, kind: Kind) -> NoReturn:
+        if isinstance(inner, exp.Column):
+            self._attribute(inner)
+            self._refuse_at(inner, "an attribute is compared with a literal, not with another attribute")
+        if isinstance(inner, exp.Literal) and inner.is_string:
+            given = f"{self._string(inner)!r} is a string"
+        elif isinstance(inner, exp.Literal):
+            given = f"{inner.name} is a number"
+        elif isinstance(inner, exp.Boolean):
+            given = f"{inner.sql()} is a bool"
+        elif isinstance(inner, exp.HexString):
+            given = f"X'{inner.name}' is bytes"
+        elif isinstance(inner, exp.Cast) and self._timestamp_word(inner):
+            given = f"{self._string(inner.this)!r} is a timestamp"
+        else:
+            self._refuse_node(inner)
+        how = _HOW_TO_WRITE.get(kind.name, "")
+        self._refuse_at(node, f"{name} is {kind.article}; {given}{how}")
+
+    def _literal(self, node: exp.Expr, kind: str, negative: bool) -> Value:
+        if kind == "string":
+            return self._string(node)
+        return literals.read_float(node.name, negative) if kind == "float" else literals.read_number(node.name, negative)
+
+    def _string(self, node: exp.Expr) -> str:
+        return literals.read_string(self.text[node.meta["start"] : node.meta["end"] + 1])
+
+    def _timestamp_word(self, node: exp.Cast) -> str | None:
+        """'timestamp' or 'date' for TIMESTAMP '...' and DATE '...'; None for CAST(...), which looks alike."""
+        if not isinstance(node.this, exp.Literal) or "start" not in node.this.meta:
+            return None
+        word = _BEFORE_TIMESTAMP.search(self.text[: node.this.meta["start"]])
+        return word[1].lower() if word else None
+
+    def _is_suffixed(self, node: exp.TryCast) -> bool:
+        """Is it 12L or 1.5D, and not TRY_CAST(...)?"""
+        meta = node.this.meta
+        return "start" in meta and self.text[meta["start"] : meta["end"] + 1][-1:].isalpha()
+
+    def _is_hex(self, node: exp.HexString) -> bool:
+        start = node.meta["start"]
+        return self.text[start : start + 2] in ("X'", "x'", 'X"', 'x"')
+
+
+_HOW_TO_WRITE: Final = {
+    "timestamp": "; write TIMESTAMP '2026-03-01 12:00:00'",
+    "bytes": "; write X'1F00'",
+    "bool": "; write TRUE or FALSE",
+}
+
+
+def _unwrapped(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _name(node: exp.Expr) -> str:
+    if isinstance(node, exp.Anonymous):
+        return str(node.this)
+    return node.sql_name() if isinstance(node, exp.Func) else node.key.upper()

@@ -1,0 +1,247 @@
+"""Predicate to text: what comes out parses back to an equal predicate, in contentcast and in Spark SQL alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from contentcast.model.kinds import Value
+from contentcast.model.predicate import Predicate
+from contentcast.model.spelling import spell
+from contentcast.model.tree import (
+    And,
+    Between,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Or,
+    TextTest,
+    Tree,
+)
+
+# Words that would not be read as a name; a name that is not plain, or is one of these, goes in back-ticks.
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORDS: Final = frozenset(
+    [
+        "all",
+        "and",
+        "any",
+        "anti",
+        "array",
+        "as",
+        "between",
+        "both",
+        "by",
+        "case",
+        "cast",
+        "check",
+        "collate",
+        "column",
+        "contains",
+        "create",
+        "cross",
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "cube",
+        "date",
+        "datetime",
+        "decimal",
+        "default",
+        "delete",
+        "desc",
+        "describe",
+        "distinct",
+        "div",
+        "drop",
+        "else",
+        "end",
+        "endswith",
+        "escape",
+        "except",
+        "exists",
+        "explain",
+        "extract",
+        "false",
+        "fetch",
+        "filter",
+        "first",
+        "float",
+        "for",
+        "foreign",
+        "from",
+        "full",
+        "group",
+        "grouping",
+        "having",
+        "if",
+        "ilike",
+        "in",
+        "index",
+        "inner",
+        "insert",
+        "int",
+        "intersect",
+        "interval",
+        "into",
+        "is",
+        "join",
+        "json",
+        "key",
+        "last",
+        "lateral",
+        "leading",
+        "left",
+        "like",
+        "limit",
+        "map",
+        "match",
+        "merge",
+        "minus",
+        "mod",
+        "natural",
+        "no",
+        "not",
+        "null",
+        "offset",
+        "on",
+        "only",
+        "or",
+        "order",
+        "outer",
+        "over",
+        "partition",
+        "percent",
+        "position",
+        "primary",
+        "range",
+        "references",
+        "replace",
+        "right",
+        "rlike",
+        "rollup",
+        "row",
+        "rows",
+        "select",
+        "semi",
+        "set",
+        "similar",
+        "some",
+        "startswith",
+        "struct",
+        "substring",
+        "table",
+        "then",
+        "time",
+        "timestamp",
+        "to",
+        "trailing",
+        "true",
+        "try_cast",
+        "union",
+        "unique",
+        "unknown",
+        "update",
+        "user",
+        "using",
+        "values",
+        "view",
+        "when",
+        "where",
+        "window",
+        "with",
+    ]
+)
+
+
+def print_predicate(predicate: Predicate) -> str:
+    """The predicate's canonical text."""
+    return print_tree(spell(predicate))
+
+
+def print_tree(tree: Tree) -> str:
+    return _print(tree, 0)
+
+
+def _print(tree: Tree, binding: int) -> str:
+    """`binding`: how tightly what stands around holds (0 nothing, 1 OR, 2 AND, 3 NOT)."""
+    match tree:
+        case Or(parts):
+            return _joined(" OR ", parts, 1, binding)
+        case And(parts):
+            return _joined(" AND ", parts, 2, binding)
+        case Not(IsNull(name)):
+            return f"{quote_name(name)} IS NOT NULL"
+        case Not(In() | Like() | Between() as test):
+            head, word, rest = _in_three(test)
+            return f"{head} NOT {word} {rest}"
+        case Not(part):
+            return f"NOT {_print(part, 3)}"
+        case In() | Like() | Between():
+            return " ".join(_in_three(tree))
+        case Constant(truth):
+            return "NULL" if truth is None else str(truth).upper()
+        case Compare(name, "=", True):
+            return quote_name(name)
+        case Compare(name, op, value):
+            return f"{quote_name(name)} {op} {print_value(value)}"
+        case IsNull(name):
+            return f"{quote_name(name)} IS NULL"
+        case IsTruth(name, truth):
+            return f"{quote_name(name)} IS {str(truth).upper()}"
+        case TextTest(name, how, text):
+            return f"{how}({quote_name(name)}, {print_value(text)})"
+    raise TypeError(f"not a tree: {tree!r}")
+
+
+def _joined(word: str, parts: tuple[Tree, ...], own: int, binding: int) -> str:
+    text = word.join(_print(part, own) for part in parts)
+    return f"({text})" if binding >= own and len(parts) > 1 else text
+
+
+def _in_three(test: In | Like | Between) -> tuple[str, str, str]:
+    name = quote_name(test.attribute)
+    match test:
+        case In(_, values):
+            return name, "IN", f"({', '.join(print_value(value) for value in values)})"
+        case Between(_, low, high):
+            return name, "BETWEEN", f"{print_value(low)} AND {print_value(high)}"
+        case Like(_, pattern, escape):
+            suffix = "" if escape == "\\" else f" ESCAPE {print_value(escape)}"
+            return name, "LIKE", print_value(pattern) + suffix
+
+
+def quote_name(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) and name.lower() not in _WORDS else f"`{name}`"
+
+
+def print_value(value: Value | None) -> str:
+    if value is None:
+        return "NULL"
+    return _PRINTED[type(value)](value)
+
+
+def _print_string(text: str) -> str:
+    return "'" + "".join(_ESCAPED.get(each, each) for each in text) + "'"
+
+
+# LIKE reads a second layer of backslashes, so each one in the value is written as two.
+_ESCAPED: Final = {"'": "''", "\\": "\\\\", "\0": "\\u0000", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1a": "\\Z"}
+
+_PRINTED: Final[dict[type, Callable[[Value], str]]] = {
+    str: _print_string,
+    int: str,
+    float: repr,
+    Decimal: str,
+    bool: lambda value: str(value).upper(),
+    datetime: lambda value: f"TIMESTAMP '{value.strftime('%Y').rjust(4, '0')}{value.strftime('-%m-%d %H:%M:%S.%f')}Z'",
+    bytes: lambda value: f"X'{value.hex().upper()}'",
+}

@@ -1,0 +1,5 @@
+"""Matching: which subscriptions an event satisfies."""
+
+from contentcast.matching.scan import Scan
+
+__all__ = ["Scan"]

@@ -1,0 +1,141 @@
+"""The oracle: every predicate's syntax tree, tried one by one on plain Python values.
+
+Slow and obviously right: SQL's three truth values are Python's True, False and None, and each operator is written the way the
+language page says it. It never looks at the canonical form, so that it can judge that form too. Every faster engine must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from contentcast.model.event_batch import EventBatch
+from contentcast.model.kinds import Value
+from contentcast.model.patterns import Token, Wildcard, tokens_of
+from contentcast.model.predicate import Predicate
+from contentcast.model.space import Space
+from contentcast.model.spelling import tree_of
+from contentcast.model.tree import And, Between, Compare, Constant, In, IsNull, IsTruth, Like, Not, Or, TextTest, Tree
+
+Truth = bool | None
+
+
+class Scan:
+    """Subscriptions by id; `match` tries them all."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._trees: dict[int, Tree] = {}
+
+    def add(self, subscription: int, predicate: Predicate) -> None:
+        if subscription in self._trees:
+            raise ValueError(f"subscription {subscription} is already there")
+        self._trees[subscription] = tree_of(predicate)
+
+    def remove(self, subscription: int) -> None:
+        if subscription not in self._trees:
+            raise KeyError(f"there is no subscription {subscription}")
+        del self._trees[subscription]
+
+    def __len__(self) -> int:
+        return len(self._trees)
+
+    def match(self, event: Mapping[str, Value]) -> list[int]:
+        """The ids of the subscriptions that the event satisfies, ascending."""
+        return sorted(each for each, tree in self._trees.items() if truth(tree, event) is True)
+
+    def match_batch(self, batch: EventBatch) -> list[list[int]]:
+        return [self.match(event) for event in batch.to_dicts()]
+
+
+def truth(tree: Tree, event: Mapping[str, Value]) -> Truth:
+    """TRUE, FALSE or None for unknown."""
+    match tree:
+        case And(parts):
+            return _and(truth(part, event) for part in parts)
+        case Or(parts):
+            return _not(_and(_not(truth(part, event)) for part in parts))
+        case Not(part):
+            return _not(truth(part, event))
+        case Constant(constant):
+            return constant
+        case IsNull(name):
+            return event.get(name) is None
+        case IsTruth(name, wanted):
+            return event.get(name) is wanted
+        case Compare(name, "<=>", wanted):
+            value = event.get(name)
+            return wanted is None if value is None else wanted is not None and value == wanted
+        case Compare(name, op, wanted):
+            return _compare(event.get(name), op, wanted)
+        case Between(name, low, high):
+            value = event.get(name)
+            return _and([_compare(value, ">=", low), _compare(value, "<=", high)])
+        case In(name, values):
+            return _not(_and(_not(_compare(event.get(name), "=", each)) for each in values))
+        case Like(name, pattern, escape):
+            value = event.get(name)
+            return None if value is None or pattern is None else _like(pattern, escape, value)
+        case TextTest(name, how, text):
+            value = event.get(name)
+            return None if value is None or text is None else _text_test(how, text, value)
+    raise TypeError(f"not a tree: {tree!r}")
+
+
+def _and(truths: Iterable[Truth]) -> Truth:
+    found: Truth = True
+    for each in truths:
+        if each is False:
+            return False
+        if each is None:
+            found = None
+    return found
+
+
+def _not(each: Truth) -> Truth:
+    return None if each is None else not each
+
+
+def _compare(value: Any, op: str, wanted: Any) -> Truth:
+    if value is None or wanted is None:
+        return None
+    match op:
+        case "=":
+            return bool(value == wanted)
+        case "<>":
+            return bool(value != wanted)
+        case "<":
+            return bool(value < wanted)
+        case "<=":
+            return bool(value <= wanted)
+        case ">":
+            return bool(value > wanted)
+        case ">=":
+            return bool(value >= wanted)
+    raise TypeError(f"not a comparison: {op!r}")
+
+
+def _like(pattern: str, escape: str, value: str) -> bool:
+    """After each character: the places in the pattern at which one can stand."""
+    tokens = tokens_of(pattern, escape)
+    places = _past_runs(tokens, {0})
+    for character in value:
+        stayed = {at for at in places if at < len(tokens) and tokens[at] is Wildcard.RUN}
+        moved = {at + 1 for at in places if at < len(tokens) and tokens[at] in (Wildcard.ONE, character)}
+        places = _past_runs(tokens, stayed | moved)
+    return len(tokens) in places
+
+
+def _past_runs(tokens: list[Token], places: set[int]) -> set[int]:
+    """A % may also stand for nothing."""
+    found = set(places)
+    for at in range(len(tokens)):
+        if at in found and tokens[at] is Wildcard.RUN:
+            found.add(at + 1)
+    return found
+
+
+def _text_test(how: str, text: str, value: str) -> bool:
+    if how == "startswith":
+        return value.startswith(text)
+    return value.endswith(text) if how == "endswith" else text in value

@@ -1,0 +1,204 @@
+"""The six kinds of value an attribute can have, each as an ordered set.
+
+A kind knows its Arrow type, how to check a plain Python value, its least value and the successor of a value. Every kind is
+treated as discrete (after the float 120.0 comes the next double, after the string 'a' comes 'a\\0'), so that a half-open
+interval [low, high) says all there is to say and two equal sets of values have one representation (see `ranges`).
+Rule: nothing is coerced silently. A check returns the value as its kind stores it or raises with the reason.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+Value = Any
+"""A str, int, float, bool, aware datetime in UTC, or bytes: what one attribute of one event holds."""
+
+INT_LEAST: Final = -(2**63)
+INT_GREATEST: Final = 2**63 - 1
+TIMESTAMP_LEAST: Final = datetime.min.replace(tzinfo=UTC)
+TIMESTAMP_GREATEST: Final = datetime.max.replace(tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Top:
+    """The cut above every value of every kind; compares greater than all of them."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __le__(self, other: object) -> bool:
+        return other is self
+
+    def __gt__(self, other: object) -> bool:
+        return other is not self
+
+    def __ge__(self, other: object) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return "TOP"
+
+    def __reduce__(self) -> str:
+        return "TOP"  # one object, also after pickling: identity tests stay valid on Spark's workers
+
+
+TOP: Final = Top()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind: `check` takes a Python value, `read` takes the text or JSON form that files use."""
+
+    name: str
+    arrow: pa.DataType
+    least: Value
+    successor: Callable[[Value], Value]
+    check: Callable[[Value], Value]
+    read: Callable[[Value], Value]
+    article: str
+
+    def __repr__(self) -> str:
+        return f"Kind({self.name!r})"
+
+    def __reduce__(self) -> tuple[Callable[[str], Kind], tuple[str]]:
+        return kind_of, (self.name,)
+
+
+def _wrong(value: Value, wanted: str) -> ValueError:
+    return ValueError(f"{value!r} is {_describe(value)}, not {wanted}")
+
+
+def _describe(value: Value) -> str:
+    for type_, name in _PYTHON_NAMES:
+        if isinstance(value, type_):
+            return name
+    return f"a Python {type(value).__name__}"
+
+
+_PYTHON_NAMES: Final[tuple[tuple[type, str], ...]] = (
+    (bool, "a bool"),
+    (int, "an int"),
+    (float, "a float"),
+    (str, "a string"),
+    (datetime, "a timestamp"),
+    (bytes, "bytes"),
+    (dict, "a nested object"),
+    (list, "a list"),
+)
+
+
+def _check_string(value: Value) -> str:
+    if not isinstance(value, str):
+        raise _wrong(value, "a string")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError(f"{value!r} holds a lone surrogate, which is not Unicode text")
+    return value
+
+
+def _check_int(value: Value) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(value, "an int")
+    if not INT_LEAST <= value <= INT_GREATEST:
+        raise ValueError(f"{value} is beyond 64 bits")
+    return value
+
+
+def _check_float(value: Value) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _wrong(value, "a float")
+    if isinstance(value, int):
+        # JSON writes 120 for 120.0; an int that a double holds exactly is that double, any other would change silently.
+        try:
+            exact = float(value)
+        except OverflowError:
+            raise ValueError(f"{value} is beyond the range of a float") from None
+        if int(exact) != value:
+            raise ValueError(f"{value} has no exact float; send {exact!r} if that is meant")
+        return exact
+    if math.isnan(value):
+        raise ValueError("NaN is not a value; leave the attribute out if it is unknown")
+    return value
+
+
+def _check_bool(value: Value) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(value, "a bool")
+    return value
+
+
+def _check_timestamp(value: Value) -> datetime:
+    if not isinstance(value, datetime):
+        raise _wrong(value, "a timestamp")
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{value} is outside the years 1 to 9999 in UTC") from None
+
+
+def _check_bytes(value: Value) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise _wrong(value, "bytes")
+    return bytes(value)
+
+
+def _read_timestamp(value: Value) -> datetime:
+    """ISO 8601; no zone means UTC. More than six digits of a second would be lost, so they are refused."""
+    if isinstance(value, datetime):
+        return _check_timestamp(value)
+    if not isinstance(value, str):
+        raise _wrong(value, "a timestamp; write it as '2026-03-01T12:00:00Z'")
+    fraction = value.partition(".")[2]
+    digits = len(fraction) - len(fraction.lstrip("0123456789"))
+    if digits > 6 and fraction[6:digits].strip("0"):
+        raise ValueError(f"{value!r} is finer than a microsecond")
+    try:
+        return _check_timestamp(datetime.fromisoformat(value.strip()))
+    except ValueError:
+        raise ValueError(f"{value!r} is not a timestamp; write it as '2026-03-01T12:00:00Z'") from None
+
+
+def _read_bytes(value: Value) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise _wrong(value, "bytes; write them in base64")
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error:
+        raise ValueError(f"{value!r} is not base64") from None
+
+
+def _after_float(value: float) -> Value:
+    return TOP if value == math.inf else math.nextafter(value, math.inf) or 0.0  # never -0.0
+
+
+STRING: Final = Kind("string", pa.string(), "", lambda v: v + "\0", _check_string, _check_string, "a string")
+INT: Final = Kind("int", pa.int64(), INT_LEAST, lambda v: v + 1 if v < INT_GREATEST else TOP, _check_int, _check_int, "an int")
+FLOAT: Final = Kind("float", pa.float64(), -math.inf, _after_float, _check_float, _check_float, "a float")
+BOOL: Final = Kind("bool", pa.bool_(), False, lambda v: TOP if v else True, _check_bool, _check_bool, "a bool")
+TIMESTAMP: Final = Kind(
+    "timestamp",
+    pa.timestamp("us", tz="UTC"),
+    TIMESTAMP_LEAST,
+    lambda v: v + _MICROSECOND if v < TIMESTAMP_GREATEST else TOP,
+    _check_timestamp,
+    _read_timestamp,
+    "a timestamp",
+)
+BYTES: Final = Kind("bytes", pa.binary(), b"", lambda v: v + b"\0", _check_bytes, _read_bytes, "bytes")
+
+KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (STRING, INT, FLOAT, BOOL, TIMESTAMP, BYTES)}
+
+
+def kind_of(name: str) -> Kind:
+    return KINDS[name]

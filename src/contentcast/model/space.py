@@ -1,0 +1,272 @@
+"""An information space: a name and its ordered, typed attributes, each with an optional declared domain.
+
+Gryphon's word (Banavar et al. 1999, section 1): subscriptions and events belong to one space, and only they meet.
+Rule: a space never changes once made; it is equal to, and hashes as, its description (`to_dict`).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+
+from contentcast.model.errors import SpaceError, nearest
+from contentcast.model.kinds import BOOL, KINDS, Kind, Value
+from contentcast.model.ranges import Ranges
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A kind and, if declared, the domain: every value from `low` to `high`, or the `values` listed.
+
+    An event with a value outside the domain is refused; `covers` and `overlaps` use it to decide more.
+    """
+
+    kind: str
+    low: Value | None = None
+    high: Value | None = None
+    values: tuple[Value, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise SpaceError(f"there is no kind {self.kind!r}{nearest(self.kind, KINDS)}")
+        if self.values is not None:
+            if self.low is not None or self.high is not None:
+                raise SpaceError("a domain is either low/high or values, not both")
+            if isinstance(self.values, (str, bytes)) or not len(self.values):
+                raise SpaceError(f"values must list at least one value, got {self.values!r}")
+            object.__setattr__(self, "values", tuple(self._checked(value) for value in self.values))
+        if self.kind == BOOL.name and (self.low is not None or self.high is not None):
+            raise SpaceError("a bool has no low and high; list its values")
+        for bound in ("low", "high"):
+            if getattr(self, bound) is not None:
+                object.__setattr__(self, bound, self._checked(getattr(self, bound)))
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise SpaceError(f"low {self.low!r} is above high {self.high!r}")
+
+    def _checked(self, value: Value) -> Value:
+        try:
+            return KINDS[self.kind].read(value)
+        except ValueError as reason:
+            raise SpaceError(f"domain of a {self.kind} attribute: {reason}") from None
+
+    @property
+    def domain(self) -> Ranges:
+        """Every value an event may carry here."""
+        kind = KINDS[self.kind]
+        if self.values is not None:
+            return Ranges.points(kind, self.values)
+        return Ranges.between(kind, self.low, self.high)
+
+    @property
+    def has_domain(self) -> bool:
+        return self.values is not None or self.low is not None or self.high is not None
+
+    def to_dict(self) -> str | dict[str, Any]:
+        if not self.has_domain:
+            return self.kind
+        described: dict[str, Any] = {"kind": self.kind}
+        if self.values is not None:
+            described["values"] = [_plain(value) for value in self.values]
+        for bound in ("low", "high"):
+            if getattr(self, bound) is not None:
+                described[bound] = _plain(getattr(self, bound))
+        return described
+
+
+def _plain(value: Value) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+class Space:
+    """`Space("trades", issue="string", price=Attribute("float", low=0.0))`; a mapping serves for dotted names."""
+
+    def __init__(self, name: str, attributes: Mapping[str, str | Attribute] | None = None, /, **named: str | Attribute) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise SpaceError(f"a space needs a name, got {name!r}")
+        self.name = name
+        self._attributes: dict[str, Attribute] = {}
+        for each, described in {**(attributes or {}), **named}.items():
+            if not isinstance(each, str) or not each.strip() or "`" in each:
+                raise SpaceError(f"space {name}: {each!r} cannot be an attribute name")
+            try:
+                self._attributes[each] = described if isinstance(described, Attribute) else Attribute(described)
+            except SpaceError as reason:
+                raise SpaceError(f"space {name}, attribute {each}: {reason}") from None
+        if not self._attributes:
+            raise SpaceError(f"space {name} has no attributes; name them: Space({name!r}, price='float')")
+
+    # --- asking
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._attributes)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        return {name: KINDS[attribute.kind] for name, attribute in self._attributes.items()}
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        return pa.schema([pa.field(name, kind.arrow) for name, kind in self.kinds.items()])
+
+    def __getitem__(self, name: str) -> Attribute:
+        try:
+            return self._attributes[name]
+        except KeyError:
+            raise SpaceError(f"{self.name} has no attribute {name!r}{nearest(name, self.names)}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._attributes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._attributes)
+
+    def __len__(self) -> int:
+        return len(self._attributes)
+
+    def items(self) -> Iterator[tuple[str, Attribute]]:
+        return iter(self._attributes.items())
+
+    def position(self, name: str) -> int:
+        return self._positions[name]
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self._attributes)}
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Space)
+            and self.name == other.name
+            and list(self._attributes.items()) == list(other._attributes.items())
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.names))
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}: {attribute.kind}" for name, attribute in self._attributes.items())
+        return f"Space({self.name!r}, {inside})"
+
+    # --- files
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "attributes": {name: each.to_dict() for name, each in self._attributes.items()}}
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Self:
+        unknown = set(described) - {"name", "attributes"}
+        if unknown or not isinstance(described.get("attributes"), Mapping):
+            what = f"does not know {', '.join(sorted(unknown))}" if unknown else "lacks its attributes"
+            raise SpaceError(f'a space description {what}; write {{"name": ..., "attributes": {{"price": "float"}}}}')
+        attributes: dict[str, str | Attribute] = {}
+        for name, each in described["attributes"].items():
+            if isinstance(each, Mapping):
+                strange = set(each) - {"kind", "low", "high", "values"}
+                if strange or "kind" not in each:
+                    what = f"does not know {', '.join(sorted(strange))}" if strange else "lacks its kind"
+                    raise SpaceError(f"attribute {name} {what}; it may say kind, low, high and values")
+                attributes[name] = Attribute(**each)
+            else:
+                attributes[name] = each
+        return cls(described.get("name", ""), attributes)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """From a .toml or .json file."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            described = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        except FileNotFoundError:
+            raise SpaceError(f"there is no space file {path}") from None
+        except ValueError as reason:
+            raise SpaceError(f"{path} is not {path.suffix[1:].upper() or 'JSON'}: {reason}") from None
+        try:
+            return cls.from_dict(described)
+        except (SpaceError, AttributeError, TypeError) as reason:
+            raise SpaceError(f"{path}: {reason}") from None
+
+    def save(self, path: str | Path) -> None:
+        """As JSON, readable by `load`."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+    # --- other people's schemas
+
+    @classmethod
+    def from_arrow(cls, name: str, schema: pa.Schema) -> Self:
+        """Kinds from Arrow types; structs flatten to dotted names."""
+        return cls(name, dict(_from_arrow("", schema)))
+
+    @classmethod
+    def from_spark(cls, name: str, schema: Any) -> Self:
+        """Kinds from a Spark `StructType` (or a DataFrame's `.schema`); structs flatten to dotted names."""
+        return cls(name, dict(_from_spark("", schema.jsonValue())))
+
+
+def _from_arrow(above: str, fields: Any) -> Iterator[tuple[str, str]]:
+    for field in fields:
+        type_ = field.type
+        while pa.types.is_dictionary(type_):
+            type_ = type_.value_type
+        if pa.types.is_struct(type_):
+            yield from _from_arrow(f"{above}{field.name}.", [type_.field(i) for i in range(type_.num_fields)])
+            continue
+        for recognises, kind in _ARROW_KINDS:
+            if recognises(type_):
+                yield above + field.name, kind
+                break
+        else:
+            raise SpaceError(f"column {above}{field.name} is {type_}, which is no kind of ours; drop it or cast it first")
+
+
+_ARROW_KINDS = (
+    (pa.types.is_string, "string"),
+    (pa.types.is_large_string, "string"),
+    (pa.types.is_string_view, "string"),
+    (pa.types.is_boolean, "bool"),
+    (pa.types.is_integer, "int"),
+    (pa.types.is_floating, "float"),
+    (pa.types.is_timestamp, "timestamp"),
+    (pa.types.is_binary, "bytes"),
+    (pa.types.is_large_binary, "bytes"),
+    (pa.types.is_fixed_size_binary, "bytes"),
+)
+
+_SPARK_KINDS = {
+    "string": "string",
+    "byte": "int",
+    "short": "int",
+    "integer": "int",
+    "long": "int",
+    "float": "float",
+    "double": "float",
+    "boolean": "bool",
+    "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp",
+    "binary": "bytes",
+}
+
+
+def _from_spark(above: str, described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for field in described["fields"]:
+        name, type_ = above + field["name"], field["type"]
+        if isinstance(type_, Mapping) and type_.get("type") == "struct":
+            yield from _from_spark(f"{name}.", type_)
+        elif isinstance(type_, str) and type_ in _SPARK_KINDS:
+            yield name, _SPARK_KINDS[type_]
+        else:
+            raise SpaceError(f"column {name} is {type_}, which is no kind of ours; drop it or cast it first")

@@ -1,0 +1,66 @@
+"""Who wants what, and who may publish what.
+
+Source: SIENA's two kinds of filter (Eide et al. 2003, section 2.5). A subscription's constraints on one attribute all hold; an
+advertisement's are alternatives, and *every* attribute that a notification carries must be allowed by one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from contentcast.model.constraint import Constraint
+from contentcast.model.kinds import Value
+from contentcast.model.predicate import Conjunction, Predicate, product
+from contentcast.model.space import Space
+
+SubscriptionId = int
+"""Given by whoever registers the subscription; unique within a network. 64 bits."""
+
+EventId = int
+"""Given by whoever publishes; unique within a batch, and within a network once a broker has accepted it. 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A predicate, its id, who asks and at which broker."""
+
+    id: SubscriptionId
+    predicate: Predicate
+    subscriber: str = ""
+    broker: str = ""
+
+    @property
+    def space(self) -> Space:
+        return self.predicate.space
+
+
+@dataclass(frozen=True, slots=True)
+class Advertisement:
+    """For each attribute that may be carried, the constraints of which one must allow its value; no other may be carried."""
+
+    id: int
+    space: Space
+    allowed: Mapping[str, tuple[Constraint, ...]]
+    publisher: str = ""
+    broker: str = ""
+    predicate: Predicate = field(init=False, compare=False)
+    """The set of events it allows: each attribute absent or allowed, which is what `covers` and `overlaps` compare."""
+
+    def __post_init__(self) -> None:
+        conjunctions = [Conjunction()]
+        for name in self.space.names:
+            alternatives = self.allowed.get(name, ())
+            missing = Constraint.missing(self.space.kinds[name])
+            options = [Constraint(each.ranges, True, each.like, each.unlike) for each in alternatives] or [missing]
+            parts = [Conjunction.of(self.space, {name: each}) for each in options]
+            conjunctions = list(Predicate.of(self.space, product(self.space, conjunctions, parts)).conjunctions)
+        object.__setattr__(self, "predicate", Predicate.of(self.space, conjunctions))
+
+    def allows(self, event: Mapping[str, Value]) -> bool:
+        """May this event be published under the advertisement?"""
+        return all(
+            any(constraint.accepts(value) for constraint in self.allowed.get(name, ()))
+            for name, value in event.items()
+            if value is not None
+        )

@@ -1,0 +1,72 @@
+"""A Spark session that starts by one call: Java found, UTC, Arrow, and no lines but errors.
+
+Rule: every setting of Spark that contentcast relies on is in this file.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from contentcast.spark.java import find_java, shim
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+QUIET_LOGS = Path(__file__).with_name("log4j2.properties")
+
+EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+# A driver that is its own cluster has no one to talk to outside of this machine, whatever its host name resolves to.
+LOCALLY = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def session(app_name: str = "contentcast", master: str = "local[*]", **conf: object) -> SparkSession:
+    """The Spark session of this process, started if there is none yet.
+
+    `conf` overrides any setting: `session(**{"spark.sql.shuffle.partitions": 4})`. A session that already runs (in a
+    notebook, under spark-submit) is used as it is, with those of the settings that can still change.
+    """
+    settings = EVERYWHERE | (LOCALLY if master.startswith("local") else {}) | {key: _text(value) for key, value in conf.items()}
+    settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={QUIET_LOGS.as_uri()} {settings.get(JAVA_OPTIONS, '')}".strip()
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if _java_runs():
+        return builder.getOrCreate()
+    with _environment(JAVA_HOME=str(shim(find_java())), PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
+        return builder.getOrCreate()
+
+
+def _java_runs() -> bool:
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextlib.contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Sets variables while Spark starts: the Java process inherits them, programs started later do not."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,44 @@
+"""What every test may use: the Hypothesis profiles, and one Spark session, started when the first test asks for it."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FUZZ_EXAMPLES = "CONTENTCAST_FUZZ_EXAMPLES"
+
+# By default every run tries the same examples: a red test is red for all, and a slow machine changes nothing.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+# CONTENTCAST_FUZZ_EXAMPLES=20000 make test, or pytest --hypothesis-profile=fuzz: other examples each time, and many.
+settings.register_profile(
+    "fuzz",
+    max_examples=int(os.environ.get(FUZZ_EXAMPLES, "5000")),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("fuzz" if FUZZ_EXAMPLES in os.environ else "repeatable")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    from contentcast.spark import session
+
+    running = session(
+        "contentcast tests",
+        master="local[2]",
+        **{
+            "spark.sql.shuffle.partitions": 2,
+            "spark.default.parallelism": 2,
+            "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse"),
+        },
+    )
+    yield running
+    running.stop()
