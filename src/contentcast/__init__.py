@@ -9,6 +9,7 @@ from contentcast.language import (
     parse_predicate,
     subscription,
 )
+from contentcast.match_index import MatchIndex
 from contentcast.model import (
     Advertisement,
     Attribute,
@@ -28,6 +29,7 @@ __all__ = [
     "ContentcastError",
     "EventBatch",
     "EventError",
+    "MatchIndex",
     "Predicate",
     "PredicateError",
     "Space",

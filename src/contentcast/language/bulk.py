@@ -24,7 +24,7 @@ from sqlglot import exp
 from contentcast.language import literals
 from contentcast.language.errors import PredicateError
 from contentcast.language.parser import parse_predicate, parse_tree
-from contentcast.model.keys import KEYED, float_keys, key_ends
+from contentcast.model.keys import KEYED, NO_FLOAT, float_keys, key_ends
 from contentcast.model.space import Space
 from contentcast.model.table import PredicateTable, TableBuilder
 from contentcast.model.tree import And, Between, Compare, In, Like, Not, Or, TextTest, Tree, normalise
@@ -59,21 +59,51 @@ def parse_many(
     space: Space, texts: Sequence[str] | pa.Array | pa.ChunkedArray, *, on_error: Literal["raise", "reject"] = "raise"
 ) -> PredicateTable:
     """A table of the texts' predicates, in order. `on_error="reject"` keeps the errors in `table.refused` instead."""
-    column = _as_strings(texts)
+    column, strange = _as_strings(texts)
     builder = TableBuilder(space)
+    for row, text in strange.items():
+        _add_text(builder, row, text, on_error)
     for shape, rows in _by_shape(column):
+        rows = rows if not strange else rows[~np.isin(rows, list(strange))]
         alone = len(rows) < _SMALLEST_GROUP or _DOUBTFUL.search(shape)
         (_add_rows if alone else _add_shape)(builder, column.take(pa.array(rows)), rows, on_error)
     return builder.table(len(column))
 
 
-def _as_strings(texts: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array:
-    column = texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column.cast(pa.string())
+def _as_strings(texts: Sequence[Any] | pa.Array | pa.ChunkedArray) -> tuple[pa.Array, dict[int, Any]]:
+    """One column of strings, and what cannot stand in one, by row. Arrow would make a text of a bool; here only text is one."""
+    if isinstance(texts, (pa.Array, pa.ChunkedArray)):
+        column = texts
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+            try:
+                column.validate(full=True)
+                return column.cast(pa.string()), {}
+            except pa.ArrowInvalid:  # what is not UTF-8 is no text
+                return _as_strings([_decoded(each) for each in column.cast(pa.binary()).to_pylist()])
+        texts = column.to_pylist()
+    given = list(texts)
+    try:
+        if set(map(type, given)) <= {str}:
+            return pa.array(given, pa.string()), {}
+    except UnicodeEncodeError:
+        pass
+    strange = {row: text for row, text in enumerate(given) if not _is_text(text)}
+    return pa.array([None if row in strange else text for row, text in enumerate(given)], pa.string()), strange
+
+
+def _decoded(raw: bytes | None) -> str | bytes | None:
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def _is_text(text: object) -> bool:
+    return isinstance(text, str) and (text.isascii() or text.encode("utf-8", "replace").decode() == text)
 
 
 def _by_shape(column: pa.Array) -> Iterator[tuple[str, Ints]]:
@@ -118,10 +148,14 @@ def _add_shape(builder: TableBuilder, texts: pa.Array, rows: Ints, on_error: str
 
 def _add_rows(builder: TableBuilder, texts: pa.Array, rows: Ints, on_error: str) -> None:
     for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
-        try:
-            builder.add(row, parse_predicate(builder.space, text))
-        except PredicateError as error:
-            _fail(builder, row, error, on_error)
+        _add_text(builder, row, text, on_error)
+
+
+def _add_text(builder: TableBuilder, row: int, text: str, on_error: str) -> None:
+    try:
+        builder.add(row, parse_predicate(builder.space, text))
+    except PredicateError as error:
+        _fail(builder, row, error, on_error)
 
 
 def _shape_tree(space: Space, example: str, found: list[re.Match[str]]) -> Tree | None:
@@ -180,7 +214,11 @@ def _conjunction_columns(
         else:
             keys, unsure = _keys(slot, raw)
             first, last = wanted.get(name) or tuple(np.full(count, end) for end in key_ends(space.kinds[name]))
-            wanted[name], nothing = _narrowed(first, last, op, keys, key_ends(space.kinds[name]))
+            first, last, nothing = _narrowed(first, last, op, keys, key_ends(space.kinds[name]))
+            if slot.kind == "float":
+                first, last = np.where(first == NO_FLOAT, 0, first), np.where(last == NO_FLOAT, NO_FLOAT - 1, last)
+                nothing |= first > last
+            wanted[name] = first, last
             empty |= nothing
         doubtful |= unsure
     return wanted, doubtful, empty & ~doubtful
@@ -207,7 +245,7 @@ def _strings(raw: pa.Array) -> tuple[pa.Array, Mask]:
     return pc.utf8_slice_codeunits(raw, 1, -1), unsure.to_numpy(zero_copy_only=False)
 
 
-def _narrowed(first: Ints, last: Ints, op: str, keys: Ints, ends: tuple[int, int]) -> tuple[tuple[Ints, Ints], Mask]:
+def _narrowed(first: Ints, last: Ints, op: str, keys: Ints, ends: tuple[int, int]) -> tuple[Ints, Ints, Mask]:
     """The closed range of keys that is left after one more test, and which rows have none left."""
     least, greatest = ends
     nothing = (keys == least) & (op == "<") | (keys == greatest) & (op == ">")
@@ -215,7 +253,7 @@ def _narrowed(first: Ints, last: Ints, op: str, keys: Ints, ends: tuple[int, int
         first = np.maximum(first, np.where(nothing, keys, keys + (op == ">")))
     if op in ("=", "<=", "<"):
         last = np.minimum(last, np.where(nothing, keys, keys - (op == "<")))
-    return (first, last), nothing | (first > last)
+    return first, last, nothing | (first > last)
 
 
 def _keys(slot: Slot, raw: pa.Array) -> tuple[Ints, Mask]:
@@ -243,7 +281,7 @@ def _fill_each(builder: TableBuilder, tree: Tree, columns: list[pa.Array], texts
     for at, row in enumerate(rows.tolist()):
         try:
             builder.add(row, normalise(builder.space, _filled(tree, [raw[at] for raw in raws])))
-        except ValueError:  # this row's literal is refused: the plain parser says where and why
+        except (ValueError, RecursionError):  # this row's literal is refused: the plain parser says where and why
             _add_rows(builder, texts.slice(at, 1), rows[at : at + 1], on_error)
 
 

@@ -28,8 +28,8 @@ class PredicateError(ContentcastError):
 
 
 def _window(line: str, at: int, width: int = 100) -> tuple[str, int]:
-    """The part of a long line around the place, so that the caret stays on the screen. Tabs become one space."""
-    line = line.replace("\t", " ").replace("\r", " ")
+    """The part of a long line around the place, so that the caret stays on the screen. What does not print is one space."""
+    line = "".join(each if each.isprintable() else " " for each in line)
     start = max(0, at - width // 2)
     left = "..." if start else ""
     right = "..." if len(line) > start + width else ""

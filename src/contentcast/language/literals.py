@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 STRING: Final = r"""(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")"""
 NUMBER: Final = r"(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 
-_ESCAPE: Final = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))|''|"" """.rstrip(), re.DOTALL)
+_ESCAPE: Final = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))|''|"" """.rstrip(), re.DOTALL)
 _NAMED: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _HUGE: Final = Decimal(10) ** 40
 """Beyond every 64-bit int; larger literals compare alike, and Decimal must not be asked to write out 1e999999999."""
@@ -25,24 +25,40 @@ def read_string(raw: str) -> str:
     quote = raw[0]
     inside = raw[1:-1]
     if "\\" not in inside and quote * 2 not in inside:
-        return inside
+        return _as_text(inside)
 
     def replaced(found: re.Match[str]) -> str:
         four, eight, octal, other = found.groups()
         if found[0] in ("''", '""'):
             return quote if found[0] == quote * 2 else found[0]
         if four or eight:
-            return chr(int(four or eight, 16))
+            code = int(four or eight, 16)
+            if code > 0x10FFFF:
+                raise ValueError(f"{found[0]} is beyond U+10FFFF, the last character")
+            return chr(code)
         return chr(int(octal, 8)) if octal else _NAMED.get(other, other)
 
-    text = _ESCAPE.sub(replaced, inside)
-    if max(text, default="") >= "\ud83d" and any("\ud800" <= each <= "\udfff" for each in text):
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16")  # a pair of \uXXXX is one character
-    return text
+    return _as_text(_ESCAPE.sub(replaced, inside))
+
+
+def _as_text(text: str) -> str:
+    """A pair of surrogates, as two \\uXXXX may write it, is one character; one alone is none."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError(f"{text!r} holds a lone surrogate, which is not Unicode text") from None
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_NUMBER: Final = re.compile(NUMBER)
 
 
 def read_number(text: str, negative: bool = False) -> int | Decimal:
     """Exact: an int where it is written as one, else a Decimal."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text} is not a number")
     if text.isdigit():
         if len(text) > 40:
             text = "1" + "0" * 40
@@ -55,6 +71,8 @@ def read_number(text: str, negative: bool = False) -> int | Decimal:
 
 def read_float(text: str, negative: bool = False) -> float:
     """The nearest double; raises if there is none."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text} is not a number")
     value = float(text)
     if value == float("inf"):
         raise ValueError(f"{text} is beyond the range of a float")
@@ -63,7 +81,8 @@ def read_float(text: str, negative: bool = False) -> float:
 
 _TIMESTAMP: Final = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?"
-    r"\s*(?:(Z|UTC|[+-]\d{1,2}(?::?\d{2})?|[A-Za-z]+/[A-Za-z_/]+))?"
+    r"\s*(?:(Z|UTC|[+-]\d{1,2}(?::?\d{2})?|[A-Za-z]+/[A-Za-z0-9_/+-]+))?",
+    re.ASCII,
 )
 
 
@@ -80,7 +99,9 @@ def read_timestamp(text: str, *, date_only: bool = False) -> datetime:
     try:
         local = datetime(year, month, day, hour, minute, second, int(fraction[:6]), tzinfo=_zone(found[8]))
         return local.astimezone(UTC)
-    except (ValueError, OverflowError, ZoneInfoNotFoundError) as reason:
+    except ZoneInfoNotFoundError:
+        raise ValueError(f"{text!r} is not a timestamp: there is no time zone {found[8]}") from None
+    except (ValueError, OverflowError) as reason:
         raise ValueError(f"{text!r} is not a timestamp: {reason}") from None
 
 
@@ -89,11 +110,16 @@ def _zone(text: str | None) -> timezone | ZoneInfo:
         return UTC
     assert text is not None
     if text[0] not in "+-":
-        return ZoneInfo(text)
+        try:
+            return ZoneInfo(text)
+        except (OSError, ValueError):  # America/Argentina is a folder of zones
+            raise ZoneInfoNotFoundError(text) from None
     hours, _, minutes = text[1:].partition(":")
     if not minutes and len(hours) == 4:
         hours, minutes = hours[:2], hours[2:]
     offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+    if offset > timedelta(hours=18) or int(minutes or 0) > 59:
+        raise ValueError(f"no zone is at {text} from UTC")
     return timezone(-offset if text[0] == "-" else offset)
 
 

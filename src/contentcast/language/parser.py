@@ -9,16 +9,19 @@ Rule: whatever text comes in, a `PredicateError` or a predicate comes out.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
-from sqlglot import exp, parse
+from sqlglot import TokenType, exp, parse
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+from sqlglot.parsers.spark import SparkParser
 
 from contentcast.language import literals
 from contentcast.language.errors import WHAT_IS_POSSIBLE, PredicateError
-from contentcast.model.errors import nearest
+from contentcast.language.printer import quote_name
+from contentcast.model.errors import TooManyConjunctions, nearest
 from contentcast.model.kinds import Kind, Value
 from contentcast.model.patterns import PatternError, tokens_of
 from contentcast.model.predicate import Predicate
@@ -35,17 +38,24 @@ from contentcast.model.tree import (
     Not,
     Or,
     TextTest,
-    TooManyConjunctions,
     Tree,
     normalise,
 )
 
 
 class _Dialect(Spark):
-    """Spark's, with a doubled quote inside a string read as one quote, as Spark 4 does."""
+    """Spark's, with a doubled quote inside a string read as one quote, as Spark 4 does, and without statements.
+
+    In `load > 5` LOAD begins no statement: without them such a word is a name, and sqlglot logs nothing about commands.
+    """
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - sqlglot reads it off the class
+        COMMANDS = set()  # noqa: RUF012
+
+    class Parser(SparkParser):
+        STATEMENT_PARSERS = {TokenType.SEMICOLON: lambda self: exp.Semicolon()}  # noqa: RUF012
+        NO_PAREN_IF_COMMANDS = False
 
 
 _COMPARISONS: Final[dict[type[exp.Expr], str]] = {
@@ -67,6 +77,14 @@ _ARITHMETIC: Final[tuple[type[exp.Expr], ...]] = (exp.Add, exp.Sub, exp.Mul, exp
 _BEFORE_TIMESTAMP: Final = re.compile(r"\b(timestamp|date)\s*$", re.IGNORECASE)
 _QUOTED: Final = re.compile(rf"{literals.STRING}|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
+DEEPEST: Final = 100
+"""How deep parentheses may be nested."""
+
+_FRAMES: Final = 10_000
+"""sqlglot takes up to 30 Python frames for one level of parentheses."""
+
+Found = TypeVar("Found")
+
 ReadLiteral = Callable[[exp.Expr, str, bool], Value]
 """Takes a string or number literal, the kind's name and whether it is negated. Bulk loading puts slots here."""
 
@@ -75,21 +93,31 @@ def parse_predicate(space: Space, text: str) -> Predicate:
     """The canonical predicate of a text; `predicate.tree` keeps its syntax."""
     tree = parse_tree(space, text)
     try:
-        return normalise(space, tree)
+        return _with_room(text, lambda: normalise(space, tree))
     except TooManyConjunctions as reason:
         raise PredicateError(text, 0, str(reason)) from None
-    except RecursionError:
-        raise PredicateError(text, 0, "nested too deeply") from None
 
 
 def parse_tree(space: Space, text: str, read_literal: ReadLiteral | None = None) -> Tree:
     if not isinstance(text, str):
         raise PredicateError("", 0, f"a predicate is a text, not {text!r}")
     reader = _Reader(space, text, read_literal)
+    return _with_room(text, lambda: reader.tree(reader.expression()))
+
+
+def _with_room(text: str, work: Callable[[], Found]) -> Found:
+    """The work, once more with room if the stack ran out: whether a text is a predicate must not depend on who calls."""
     try:
-        return reader.tree(reader.expression())
+        return work()
     except RecursionError:
-        raise PredicateError(text, 0, "nested too deeply") from None
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _FRAMES))
+        try:
+            return work()
+        except RecursionError:
+            raise PredicateError(text, 0, "nested too deeply") from None
+        finally:
+            sys.setrecursionlimit(limit)
 
 
 class _Reader:
@@ -102,37 +130,56 @@ class _Reader:
     # --- sqlglot and its errors
 
     def expression(self) -> exp.Expr:
-        if not self.text.strip():
-            self._refuse(0, "the predicate is empty; TRUE asks for every event")
         self._check_quotes()
         try:
-            found = parse(self.text, dialect=_Dialect)
+            found = [each for each in parse(self.text, dialect=_Dialect) if not isinstance(each, exp.Semicolon | None)]
         except SqlglotError as error:
             self._explain(error)
-        if len(found) != 1 or not isinstance(found[0], exp.Expr):
-            at = self.text.find(";")
-            self._refuse(at, "one predicate, and nothing after it")
+        except RecursionError:
+            raise
+        except Exception:  # sqlglot stumbles over some texts that are no SQL, in as many ways as it has parts
+            self._refuse(0, f"not a predicate{self._hint()}")
+        if not found:
+            self._refuse(0, "the predicate is empty; TRUE asks for every event")
+        if len(found) != 1:
+            self._refuse(self._unquoted().find(";"), "one predicate, and nothing after it")
         return found[0]
 
+    def _unquoted(self) -> str:
+        """The text with blanks for strings, quoted names and comments."""
+        return _QUOTED.sub(lambda found: " " * len(found[0]), self.text)
+
     def _check_quotes(self) -> None:
-        rest = _QUOTED.sub(lambda found: " " * len(found[0]), self.text)
-        for at, character in enumerate(rest):
+        depth = 0
+        for at, character in enumerate(self._unquoted()):
             if character in "'\"`":
                 self._refuse(at, f"the text after {character} has no closing {character}")
+            depth += (character == "(") - (character == ")")
+            if depth > DEEPEST:
+                self._refuse(at, f"nested too deeply; parentheses go {DEEPEST} deep")
 
     def _explain(self, error: SqlglotError) -> NoReturn:
         details = getattr(error, "errors", None)
         if not details or details[0].get("line") is None:
-            self._refuse(0, f"not a predicate; {WHAT_IS_POSSIBLE}")
+            self._refuse(0, f"not a predicate{self._hint()}")
         line, column = details[0]["line"], details[0]["col"]
         token = details[0]["highlight"] or ""
-        end = sum(len(each) + 1 for each in self.text.split("\n")[: line - 1]) + column
+        ends_of_lines = [0, *(each.end() for each in re.finditer(r"\r\n?|\n", self.text))]
+        end = ends_of_lines[line - 1] + column
         what = details[0]["description"] or ""
         if "missing for" in what or not token:
-            self._refuse(end, f"expected a value after {token!r}" if token else "expected a value here")
+            self._refuse(end, (f"expected a value after {token!r}" if token else "expected a value here") + self._hint(""))
         if what.startswith("Expecting"):
-            self._refuse(end, f"expected {what.removeprefix('Expecting ')!r} after {token!r}")
-        self._refuse(end - len(token), f"unexpected {token!r}; {WHAT_IS_POSSIBLE}")
+            self._refuse(end, f"expected {what.removeprefix('Expecting ')!r} after {token!r}{self._hint('')}")
+        self._refuse(end - len(token), f"unexpected {token!r}{self._hint()}")
+
+    def _hint(self, otherwise: str = f"; {WHAT_IS_POSSIBLE}") -> str:
+        """An attribute that is a keyword, or no plain word, and stands without its back-ticks is the likely cause."""
+        unquoted = self._unquoted()
+        for name in self.space.names:
+            if quote_name(name) != name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", unquoted):
+                return f"; the attribute {name} goes in back-ticks: {quote_name(name)}"
+        return otherwise
 
     def _refuse(self, offset: int, reason: str) -> NoReturn:
         raise PredicateError(self.text, offset, reason)
@@ -151,8 +198,7 @@ class _Reader:
 
     def _word(self, words: str) -> int:
         """Where one of the words stands, outside quotes."""
-        rest = _QUOTED.sub(lambda found: " " * len(found[0]), self.text)
-        found = re.search(rf"\b(?:{words})\b", rest, re.IGNORECASE)
+        found = re.search(rf"\b(?:{words})\b", self._unquoted(), re.IGNORECASE)
         return found.start() if found else 0
 
     # --- expressions
@@ -166,7 +212,8 @@ class _Reader:
             case exp.Or():
                 return Or(tuple(self.tree(each) for each in node.flatten(unnest=False)))
             case exp.Not():
-                return Not(self.tree(node.this))
+                part = self.tree(node.this)
+                return part.part if isinstance(part, Not) else Not(part)
             case exp.Boolean():
                 return Constant(bool(node.this))
             case exp.Null():
@@ -205,11 +252,11 @@ class _Reader:
             case exp.RegexpLike() | exp.RegexpILike() | exp.ILike() | exp.SimilarTo():
                 self._refuse_at(node, f"of the pattern tests only LIKE is part of the language; {WHAT_IS_POSSIBLE}")
             case exp.Func():
-                self._refuse_at(node, f"the function {_name(node)} is not part of the language; {WHAT_IS_POSSIBLE}")
+                self._refuse_at(node, f"the function {_name(node)} is not part of the language{self._hint()}")
             case exp.Placeholder() | exp.Parameter():
                 self._refuse_at(node, "parameters are not filled in here; write the value")
             case _:
-                self._refuse_at(node, f"{_name(node)} is not part of the language; {WHAT_IS_POSSIBLE}")
+                self._refuse_at(node, f"{_name(node)} is not part of the language{self._hint()}")
 
     def _bare(self, node: exp.Expr) -> Tree:
         name, kind = self._attribute(node)
@@ -332,6 +379,8 @@ class _Reader:
                     return literals.read_timestamp(self._string(inner.this), date_only=word == "date")
                 case exp.HexString() if kind.name == "bytes" and not negative and self._is_hex(inner):
                     return literals.read_hex(inner.name)
+        except PredicateError:
+            raise
         except ValueError as reason:
             self._refuse_at(node, str(reason))
         self._refuse_value(node, inner, name, kind)
@@ -361,7 +410,10 @@ class _Reader:
         return literals.read_float(node.name, negative) if kind == "float" else literals.read_number(node.name, negative)
 
     def _string(self, node: exp.Expr) -> str:
-        return literals.read_string(self.text[node.meta["start"] : node.meta["end"] + 1])
+        try:
+            return literals.read_string(self.text[node.meta["start"] : node.meta["end"] + 1])
+        except ValueError as reason:
+            self._refuse_at(node, str(reason))
 
     def _timestamp_word(self, node: exp.Cast) -> str | None:
         """'timestamp' or 'date' for TIMESTAMP '...' and DATE '...'; None for CAST(...), which looks alike."""

@@ -49,7 +49,7 @@ def advertisement(
     """
     constraints = {}
     for name, texts in allowed.items():
-        space[name]  # an unknown name is refused with the nearest one
+        space[name]  # refused here, before its text is read
         given = [texts] if isinstance(texts, str) else list(texts)
         constraints[name] = tuple(each for text in given for each in _constraints(space, name, text))
     return Advertisement(id, space, constraints, publisher, broker)

@@ -7,6 +7,7 @@ string encoding to plain strings, milliseconds to microseconds); everything else
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ import pyarrow.compute as pc
 from contentcast.model.errors import EventError
 from contentcast.model.space import Attribute, Space
 
-_EXACT = 2**53
 # Years 1 to 9999, which is what Python's datetime holds.
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 
@@ -41,12 +41,57 @@ def check_column(space: Space, name: str, column: pa.Array) -> tuple[pa.Array, l
     if kind.name == "float" and len(column):
         complaints += _complain(name, column, pc.is_nan(column), "NaN is not a value; leave it null if it is unknown")
     elif kind.name == "timestamp" and len(column):
-        ticks = column.cast(pa.int64())
-        beyond = pc.or_(pc.less(ticks, _FIRST_US), pc.greater(ticks, _LAST_US))
-        complaints += _complain(name, ticks, beyond, "is outside the years 1 to 9999 (microseconds since 1970)")
+        column, beyond = _within_years(name, column)
+        complaints += beyond
+    elif kind.name == "string":
+        column, broken = _as_text(name, column)
+        complaints += broken
     if space[name].has_domain:
         complaints += _outside_domain(space, name, column)
     return column, complaints
+
+
+def check_objects(space: Space, name: str, values: list[Any]) -> tuple[pa.Array, list[Complaint]]:
+    """As `check_column`, of Python values; None is absent."""
+    kind = space.kinds[name]
+    kept: list[Any] = []
+    complaints: list[Complaint] = []
+    for row, value in enumerate(values):
+        try:
+            kept.append(None if value is None else kind.check(value))
+        except ValueError as reason:
+            kept.append(None)
+            complaints.append(Complaint(row, name, value, str(reason)))
+    column = pa.array(kept, kind.arrow)
+    if space[name].has_domain:
+        complaints += _outside_domain(space, name, column)
+    return column, complaints
+
+
+def _within_years(name: str, column: pa.Array) -> tuple[pa.Array, list[Complaint]]:
+    """What Python's datetime cannot hold becomes null, so that nobody after this stumbles over it."""
+    ticks = column.cast(pa.int64())
+    beyond = pc.or_(pc.less(ticks, _FIRST_US), pc.greater(ticks, _LAST_US))
+    found = list(_complain(name, ticks, beyond, "is outside the years 1 to 9999 (microseconds since 1970)"))
+    return (pc.if_else(beyond, pa.scalar(None, column.type), column) if found else column), found
+
+
+def _as_text(name: str, column: pa.Array) -> tuple[pa.Array, list[Complaint]]:
+    """Arrow takes any bytes for a string and never looks; what is not UTF-8 becomes null."""
+    try:
+        column.validate(full=True)
+        return column, []
+    except pa.ArrowInvalid:
+        raw = pc.cast(column, pa.binary()).to_pylist()
+    kept: list[str | None] = []
+    found: list[Complaint] = []
+    for row, each in enumerate(raw):
+        try:
+            kept.append(None if each is None else each.decode())
+        except UnicodeDecodeError:
+            kept.append(None)
+            found.append(Complaint(row, name, each, f"{each!r} is not UTF-8 text"))
+    return pa.array(kept, pa.string()), found
 
 
 def _complain(name: str, column: pa.Array, wrong: pa.Array, reason: str) -> Iterator[Complaint]:
@@ -58,8 +103,11 @@ def _complain(name: str, column: pa.Array, wrong: pa.Array, reason: str) -> Iter
 
 
 def _refused(name: str, column: pa.Array, wanted: str) -> EventError:
-    row = int(np.argmax(column.is_valid().to_numpy(zero_copy_only=False))) if len(column) else 0
-    value = f" (event {row} has {column[row].as_py()!r})" if len(column) else ""
+    value = ""
+    if column.null_count < len(column):
+        row = int(np.argmax(column.is_valid().to_numpy(zero_copy_only=False)))
+        with suppress(OverflowError, ValueError):  # a timestamp that Python does not have
+            value = f" (event {row} has {column[row].as_py()!r})"
     return EventError(f"column {name} is {column.type}, and the attribute is {wanted}{value}; cast the column first")
 
 
@@ -88,9 +136,10 @@ def _to_float(name: str, column: pa.Array) -> tuple[pa.Array, list[Complaint]]:
     if column.type.bit_width < 64:
         return floats, []
     # Beyond 2^53 not every int is a double; the round trip tells which, but must not itself overflow.
-    inside = pc.and_(pc.less(floats, 2.0**63), pc.greater_equal(floats, -(2.0**63)))
-    back = pc.if_else(inside, floats, 0.0).cast(pa.int64(), safe=False)
-    same = pc.and_(inside, pc.equal(back, column.cast(pa.int64(), safe=False)))
+    least, end = (0.0, 2.0**64) if pa.types.is_uint64(column.type) else (-(2.0**63), 2.0**63)
+    inside = pc.and_(pc.less(floats, end), pc.greater_equal(floats, least))
+    back = pc.if_else(inside, floats, 0.0).cast(column.type, safe=False)
+    same = pc.and_(inside, pc.equal(back, column))
     return floats, list(_complain(name, column, pc.invert(same), "has no exact float"))
 
 
@@ -102,16 +151,19 @@ def _to_timestamp(name: str, column: pa.Array) -> tuple[pa.Array, list[Complaint
     if not pa.types.is_timestamp(column.type):
         raise _refused(name, column, "a timestamp")
     complaints: list[Complaint] = []
-    if column.type.unit == "ns":
-        ticks = column.cast(pa.int64())
-        whole = pc.multiply(pc.divide(ticks, 1000), 1000)
-        complaints = list(_complain(name, ticks, pc.not_equal(whole, ticks), "is finer than a microsecond (ns since 1970)"))
     # Arrow keeps instants in UTC whatever the zone; a column without one means UTC here, as everywhere in contentcast.
-    naive = column.cast(pa.timestamp(column.type.unit))
-    try:
-        return naive.cast(pa.timestamp("us"), safe=column.type.unit != "ns").cast(pa.timestamp("us", tz="UTC")), complaints
-    except pa.ArrowInvalid:
-        raise EventError(f"column {name} holds timestamps outside the years 1 to 9999") from None
+    ticks, unit = column.cast(pa.int64()), column.type.unit
+    if unit == "ns":
+        whole = pc.divide(ticks, 1000)
+        finer = pc.not_equal(pc.multiply(whole, 1000), ticks)
+        complaints = list(_complain(name, ticks, finer, "is finer than a microsecond (ns since 1970)"))
+        ticks = whole
+    elif unit != "us":
+        many = 1_000_000 if unit == "s" else 1000
+        beyond = pc.or_(pc.less(ticks, _FIRST_US // many), pc.greater(ticks, _LAST_US // many))
+        complaints = list(_complain(name, ticks, beyond, f"is outside the years 1 to 9999 ({unit} since 1970)"))
+        ticks = pc.multiply(pc.if_else(beyond, 0, ticks), many)
+    return ticks.cast(pa.timestamp("us", tz="UTC")), complaints
 
 
 def _to_bytes(name: str, column: pa.Array) -> tuple[pa.Array, list[Complaint]]:
@@ -132,10 +184,17 @@ _CASTS = {
 }
 
 
+def _value_set(attribute: Attribute, type_: pa.DataType) -> pa.Array:
+    values = attribute.values or ()
+    return pa.array([each + 0.0 for each in values] if attribute.kind == "float" else values, type_)
+
+
 def _outside_domain(space: Space, name: str, column: pa.Array) -> Iterator[Complaint]:
     attribute: Attribute = space[name]
     if attribute.values is not None:
-        inside = pc.is_in(column, value_set=pa.array(attribute.values, column.type))
+        # is_in looks values up by their bits, and -0.0 has others than 0.0, which it equals.
+        sought = pc.add(column, 0.0) if attribute.kind == "float" else column
+        inside = pc.is_in(sought, value_set=_value_set(attribute, column.type))
         wrong = pc.and_(pc.invert(inside), column.is_valid())
         allowed = ", ".join(map(repr, attribute.values[:12]))
         yield from _complain(name, column, wrong, f"is not one of {allowed}")

@@ -57,17 +57,25 @@ def _same_space(one: Predicate, other: Predicate) -> None:
 
 def _covered(space: Space, narrow: Conjunction, wides: tuple[Conjunction, ...], budget: list[int]) -> bool:
     """Covered by one alternative, or cut by it so that the others cover the rest."""
-    if any(wide.covers(narrow) for wide in wides):
-        return True
-    for at, wide in enumerate(wides):
-        rest = _remainder(space, narrow, wide)
-        if rest is None:
+    waiting = [(narrow, list(wides))]
+    while waiting:
+        piece, left = waiting.pop()
+        if any(wide.covers(piece) for wide in left):
             continue
-        if rest == [narrow]:
-            continue  # this alternative takes nothing away
-        budget[0] -= len(rest)
-        return budget[0] > 0 and all(_covered(space, part, (*wides[:at], *wides[at + 1 :]), budget) for part in rest)
-    return False
+        uncut: list[Conjunction] = []  # may yet cover a smaller piece
+        for at, wide in enumerate(left):
+            rest = _remainder(space, piece, wide)
+            if rest is None:
+                uncut.append(wide)
+            elif rest != [piece]:  # else it takes nothing away, nor from any part of the piece
+                budget[0] -= len(rest)
+                waiting += [(part, uncut + left[at + 1 :]) for part in rest]
+                break
+        else:
+            return False
+        if budget[0] <= 0:
+            return False
+    return True
 
 
 def _remainder(space: Space, narrow: Conjunction, wide: Conjunction) -> list[Conjunction] | None:

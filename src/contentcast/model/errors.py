@@ -21,7 +21,11 @@ class EventError(ContentcastError):
     """An event that is not one of its space; names the event, the attribute and the value."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+class TooManyConjunctions(ContentcastError):
+    """The disjunctive form would be too large."""
+
+
+def nearest(name: str, known: Iterable[str], listing: str = "it has") -> str:
     """'; did you mean 'price'?' for a slip of the pen, else a list of what there is."""
     names = list(known)
     folded = {each.casefold(): each for each in names}
@@ -29,4 +33,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {folded[close[0]]!r}?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return f"; it has {shown}" if names else ""
+    return f"; {listing} {shown}" if names else ""

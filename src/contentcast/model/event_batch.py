@@ -7,7 +7,7 @@ and refuses the batch, or with `on_error="reject"` is set aside in `rejected`; n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contentcast.model.arrow_columns import Complaint, check_column
+from contentcast.model.arrow_columns import Complaint, check_column, check_objects
 from contentcast.model.errors import EventError, nearest
 from contentcast.model.kinds import Value
 from contentcast.model.ranges import Ranges
 from contentcast.model.space import Space
 
 OnError = Literal["raise", "reject"]
+Checked = tuple[pa.Array, list[Complaint]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,13 @@ class Rejection:
     reason: str
 
     def __str__(self) -> str:
-        where = f"event {self.event}" + (f", attribute {self.attribute}" if self.attribute else "")
-        return f"{where}: {self.reason}"
+        where = f"event {self.event}" + (f", attribute {_short(self.attribute)}" if self.attribute else "")
+        return f"{where}: {_short(self.reason)}"
+
+
+def _short(text: str, most: int = 400) -> str:
+    """A value of a megabyte stays in `value`; nobody wants it on the screen."""
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +74,18 @@ class EventBatch:
     def from_rows(
         cls,
         space: Space,
-        rows: Iterable[tuple[int, Mapping[str, Any]]],
+        rows: Iterable[tuple[int, Mapping[str, Any] | Rejection]],
         *,
         ids: Sequence[int] | None = None,
         on_error: OnError = "raise",
         from_text: bool = False,
-        rejected: Sequence[Rejection] = (),
     ) -> Self:
-        """As `from_dicts`, with the number by which to name each event; `from_text` reads timestamps and bytes from text."""
+        """As `from_dicts`, with the number by which to name each event; `from_text` reads timestamps and bytes from text.
+
+        A row may come as a rejection already, from a reader that could not make an event of it.
+        """
         _check_on_error(on_error)
-        set_aside = list(rejected)
+        set_aside: list[Rejection] = []
         columns: dict[str, list[Value | None]] = {name: [] for name in space.names}
         rules = {
             name: (kind.read if from_text else kind.check, space[name].domain if space[name].has_domain else None)
@@ -86,7 +94,7 @@ class EventBatch:
         kept: list[int] = []
         position = -1
         for position, (number, event) in enumerate(rows):
-            values = _checked_row(space, rules, number, event)
+            values = event if isinstance(event, Rejection) else _checked_row(space, rules, number, event)
             if isinstance(values, Rejection):
                 if on_error == "raise":
                     raise EventError(str(values))
@@ -114,46 +122,70 @@ class EventBatch:
 
         A column that the space does not have is an error, or dropped with `unknown="ignore"`.
         """
-        _check_on_error(on_error)
         table = flattened(records)
-        strange = [name for name in table.column_names if name not in space]
-        if strange and unknown == "error":
-            raise EventError(
-                f"{space.name} has no attribute {strange[0]!r}{nearest(strange[0], space.names)}"
-                " (or ignore it: unknown='ignore')"
-            )
-        complaints: list[Complaint] = []
-        arrays = []
-        for name in space.names:
-            if name in table.column_names:
-                checked, found = check_column(space, name, _one_chunk(table.column(name)))
-                complaints += found
-                arrays.append(checked)
-            else:
-                arrays.append(pa.nulls(table.num_rows, space.kinds[name].arrow))
-        kept: np.ndarray[Any, Any] | None = None
-        set_aside: list[Rejection] = []
-        if complaints:
-            for event, (attribute, value, reason) in _first_per_row(complaints):
-                set_aside.append(Rejection(event, attribute, value, reason))
-            if on_error == "raise":
-                raise EventError(str(set_aside[0]))
-            kept = np.setdiff1d(np.arange(table.num_rows), np.array([each.event for each in set_aside]))
-        batch = pa.record_batch(arrays, schema=space.arrow_schema)
-        all_ids = _chosen_ids(ids, table.num_rows)
-        if kept is None:
-            return cls(space, batch, all_ids)
-        return cls(space, batch.take(pa.array(kept)), all_ids.take(pa.array(kept)), tuple(set_aside))
+        columns: dict[str, Checked] = {}
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if _is_known(space, name, columns, unknown):
+                columns[name] = check_column(space, name, _one_chunk(column))
+        return cls._from_columns(space, columns, table.num_rows, ids, on_error)
 
     @classmethod
-    def from_pandas(cls, space: Space, frame: Any, **options: Any) -> Self:
-        """A pandas DataFrame; its index is left out. NaN in an object or nullable column is absent, as pandas means it."""
-        return cls.from_arrow(space, pa.Table.from_pandas(frame, preserve_index=False), **options)
+    def from_pandas(
+        cls,
+        space: Space,
+        frame: Any,
+        *,
+        ids: Sequence[int] | pa.Array | None = None,
+        on_error: OnError = "raise",
+        unknown: Literal["error", "ignore"] = "error",
+    ) -> Self:
+        """A pandas DataFrame; its index is left out. None, NaN, NaT and NA are absent, as pandas means them.
+
+        A column of Python objects is checked value by value, as in `from_dicts`, the others as in `from_arrow`.
+        """
+        columns: dict[str, Checked] = {}
+        for label, column in frame.items():
+            name = str(label)
+            if column.dtype == object and not _has_below(space, name):
+                if _is_known(space, name, columns, unknown):
+                    columns[name] = check_objects(space, name, column.where(column.notna(), None).tolist())
+                continue
+            try:
+                table = flattened(pa.table({name: pa.array(column, from_pandas=True)}))
+            except (pa.ArrowException, ValueError, TypeError, OverflowError) as reason:
+                raise EventError(f"column {name} is {column.dtype}, which Arrow cannot hold: {reason}") from None
+            for each in table.column_names:
+                if _is_known(space, each, columns, unknown):
+                    columns[each] = check_column(space, each, _one_chunk(table.column(each)))
+        return cls._from_columns(space, columns, len(frame), ids, on_error)
+
+    @classmethod
+    def _from_columns(
+        cls, space: Space, columns: Mapping[str, Checked], count: int, ids: Sequence[int] | pa.Array | None, on_error: OnError
+    ) -> Self:
+        """Columns that were checked; what they complain about refuses the batch or is set aside."""
+        _check_on_error(on_error)
+        complaints = [each for name in space.names if name in columns for each in columns[name][1]]
+        arrays = [columns[name][0] if name in columns else pa.nulls(count, kind.arrow) for name, kind in space.kinds.items()]
+        batch = pa.record_batch(arrays, schema=space.arrow_schema)
+        all_ids = _chosen_ids(ids, count)
+        if not complaints:
+            return cls(space, batch, all_ids)
+        set_aside = [Rejection(event, *complaint) for event, complaint in _first_per_row(complaints)]
+        if on_error == "raise":
+            raise EventError(str(set_aside[0]))
+        kept = pa.array(np.setdiff1d(np.arange(count), np.array([each.event for each in set_aside])))
+        return cls(space, batch.take(kept), all_ids.take(kept), tuple(set_aside))
 
     # --- parts
 
     def take(self, rows: Any) -> EventBatch:
-        rows = pa.array(rows) if not isinstance(rows, pa.Array) else rows
+        """The events of these row numbers, in their order."""
+        rows = rows if isinstance(rows, pa.Array) else pa.array(rows)
+        if not len(rows):
+            rows = rows.cast(pa.int64())
+        if not pa.types.is_integer(rows.type) or rows.null_count:
+            raise EventError(f"take wants row numbers, not {rows.type} (of a mask: np.flatnonzero)")
         return EventBatch(self.space, self.records.take(rows), self.ids.take(rows))
 
     def slice(self, offset: int = 0, length: int | None = None) -> EventBatch:
@@ -165,7 +197,7 @@ class EventBatch:
 
 
 def concat(batches: Sequence[EventBatch]) -> EventBatch:
-    """Several batches of one space as one."""
+    """Several batches of one space as one; the ids stay, so they should differ between the batches too."""
     spaces = {batch.space for batch in batches}
     if len(spaces) != 1:
         raise EventError("batches of one space can be put together, and at least one is needed")
@@ -176,6 +208,8 @@ def concat(batches: Sequence[EventBatch]) -> EventBatch:
 
 def flattened(records: pa.RecordBatch | pa.Table) -> pa.Table:
     """Struct columns as one dotted column per member."""
+    if not isinstance(records, (pa.RecordBatch, pa.Table)):
+        raise EventError(f"a record batch or a table is wanted, not a {type(records).__name__}; see from_pandas and from_dicts")
     table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
     while any(pa.types.is_struct(each.type) for each in table.schema):
         table = table.flatten()
@@ -186,7 +220,7 @@ def flat(event: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """`{"detail": {"state": "up"}}` as `{"detail.state": "up"}`."""
     found: dict[str, Any] = {}
     for name, value in event.items():
-        parts = flat(value, f"{above}{name}.") if isinstance(value, Mapping) else {f"{above}{name}": value}
+        parts = flat(value, f"{above}{name}.") if isinstance(value, Mapping) and value else {f"{above}{name}": value}
         for each, part in parts.items():
             if each in found:
                 raise ValueError(f"{each} is given twice, nested and dotted")
@@ -208,6 +242,8 @@ def _checked_row(
         for attribute, value in event.items():
             rule = rules.get(attribute)
             if rule is None:
+                if not value and (value is None or isinstance(value, Mapping)) and _has_below(space, attribute):
+                    continue  # `"detail": null` and `"detail": {}` carry no detail.state
                 raise ValueError(f"{space.name} has no attribute {attribute!r}{nearest(str(attribute), space.names)}")
             if value is None:
                 continue
@@ -215,9 +251,29 @@ def _checked_row(
             values[attribute] = check(value)
             if domain is not None and values[attribute] not in domain:
                 raise ValueError(outside(space, attribute, value))
-    except ValueError as reason:
-        return Rejection(number, attribute, value, str(reason))
+    except (ValueError, RecursionError) as reason:
+        why = "nested too deeply" if isinstance(reason, RecursionError) else str(reason)
+        return Rejection(number, None if attribute is None else str(attribute), value, why)
     return values
+
+
+def _has_below(space: Space, name: Any) -> bool:
+    """Does the space have attributes inside an object of this name?"""
+    return any(each.startswith(f"{name}.") for each in space.names)
+
+
+def _is_known(space: Space, name: str, before: Container[str], unknown: str) -> bool:
+    """Is it a column to read? One that the space does not have is passed over or refused, one that comes twice is refused."""
+    if unknown not in ("error", "ignore"):
+        raise EventError(f"unknown is 'error' or 'ignore', not {unknown!r}")
+    if name not in space:
+        if unknown == "error":
+            near = nearest(name, space.names)
+            raise EventError(f"{space.name} has no attribute {name!r}{near} (or ignore it: unknown='ignore')")
+        return False
+    if name in before:
+        raise EventError(f"the column {name} comes twice; rename or drop one")
+    return True
 
 
 def outside(space: Space, name: str, value: Any) -> str:
@@ -257,9 +313,14 @@ def _chosen_ids(ids: Sequence[int] | pa.Array | None, count: int, kept: list[int
         chosen = pa.array(np.arange(count, dtype=np.int64))
     else:
         try:
-            chosen = pc.cast(ids if isinstance(ids, pa.Array) else pa.array(ids), pa.int64())
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as reason:
+            chosen = ids if isinstance(ids, (pa.Array, pa.ChunkedArray)) else pa.array(ids)
+            if not pa.types.is_integer(chosen.type) and len(chosen):
+                raise EventError(f"event ids are 64-bit ints, not {chosen.type}")
+            chosen = chosen.cast(pa.int64())
+        except (pa.ArrowInvalid, TypeError, OverflowError) as reason:
             raise EventError(f"event ids are 64-bit ints: {reason}") from None
+        if isinstance(chosen, pa.ChunkedArray):
+            chosen = _one_chunk(chosen)
         if len(chosen) != count:
             raise EventError(f"{len(chosen)} ids for {count} events")
         if chosen.null_count or pc.count_distinct(chosen).as_py() != count:

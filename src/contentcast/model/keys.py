@@ -1,7 +1,8 @@
 """Order keys: int, float, bool and timestamp values as 64-bit ints that sort as the values do.
 
 Kernels and tables hold a half-open interval [low, high) of such a kind as the closed pair of keys (first, last); since every
-key but the ends stands for a value, nothing is lost and no sentinel is needed.
+key between the ends stands for a value, nothing is lost and no sentinel is needed. One does not: -1 of a float would be -0.0,
+whose key is that of 0.0; no pair begins or ends there.
 
     float   the bits, with the negative half turned round      int, bool   themselves
     timestamp   microseconds since 1970, UTC
@@ -24,6 +25,8 @@ KEYED: Final = frozenset({"int", "float", "bool", "timestamp"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _TURN: Final = 0x7FFF_FFFF_FFFF_FFFF
+NO_FLOAT: Final = -1
+"""The key that no float has."""
 
 
 def key_of(kind: Kind, value: Value) -> int:
@@ -65,9 +68,14 @@ def key_ends(kind: Kind) -> tuple[int, int]:
 
 def last_key(kind: Kind, high: Value) -> int:
     """The key of the last value below the cut `high`."""
-    return key_ends(kind)[1] if high is TOP else key_of(kind, high) - 1
+    if high is TOP:
+        return key_ends(kind)[1]
+    last = key_of(kind, high) - 1
+    return last - 1 if last == NO_FLOAT and kind.name == "float" else last
 
 
 def cut_after(kind: Kind, last: int) -> Value:
     """The cut right above the key `last`: the inverse of `last_key`."""
-    return TOP if last == key_ends(kind)[1] else value_of(kind, last + 1)
+    if last == key_ends(kind)[1]:
+        return TOP
+    return value_of(kind, last + 1) + 0.0 if kind.name == "float" else value_of(kind, last + 1)  # never -0.0

@@ -3,19 +3,21 @@
 A kind knows its Arrow type, how to check a plain Python value, its least value and the successor of a value. Every kind is
 treated as discrete (after the float 120.0 comes the next double, after the string 'a' comes 'a\\0'), so that a half-open
 interval [low, high) says all there is to say and two equal sets of values have one representation (see `ranges`).
-Rule: nothing is coerced silently. A check returns the value as its kind stores it or raises with the reason.
+Rule: nothing is coerced silently. A check returns the value as its kind stores it or raises with the reason. A NumPy number,
+bool or string is taken for the Python value that it equals.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 Value = Any
@@ -85,10 +87,11 @@ def _describe(value: Value) -> str:
     return f"a Python {type(value).__name__}"
 
 
-_PYTHON_NAMES: Final[tuple[tuple[type, str], ...]] = (
-    (bool, "a bool"),
-    (int, "an int"),
-    (float, "a float"),
+_PYTHON_NAMES: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    ((bool, np.bool_), "a bool"),
+    (np.timedelta64, "a duration"),
+    ((int, np.integer), "an int"),
+    ((float, np.floating), "a float"),
     (str, "a string"),
     (datetime, "a timestamp"),
     (bytes, "bytes"),
@@ -97,52 +100,68 @@ _PYTHON_NAMES: Final[tuple[tuple[type, str], ...]] = (
 )
 
 
+# np.timedelta64 is an np.integer by inheritance only, and bool an int.
+_NO_NUMBER: Final = (bool, np.bool_, np.timedelta64)
+
+
 def _check_string(value: Value) -> str:
     if not isinstance(value, str):
         raise _wrong(value, "a string")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError(f"{value!r} holds a lone surrogate, which is not Unicode text")
-    return value
+    return value if type(value) is str else str.__str__(value)  # of an enum the text, whatever its own __str__ says
 
 
 def _check_int(value: Value) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if type(value) is not int and (isinstance(value, _NO_NUMBER) or not isinstance(value, (int, np.integer))):
         raise _wrong(value, "an int")
     if not INT_LEAST <= value <= INT_GREATEST:
         raise ValueError(f"{value} is beyond 64 bits")
-    return value
+    return int(value)
 
 
 def _check_float(value: Value) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _wrong(value, "a float")
-    if isinstance(value, int):
-        # JSON writes 120 for 120.0; an int that a double holds exactly is that double, any other would change silently.
+    if type(value) is not float:
+        if isinstance(value, _NO_NUMBER) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise _wrong(value, "a float")
+        # JSON writes 120 for 120.0; what a double holds exactly is that double, anything else would change silently.
         try:
             exact = float(value)
         except OverflowError:
             raise ValueError(f"{value} is beyond the range of a float") from None
-        if int(exact) != value:
+        whole = isinstance(value, (int, np.integer))  # compared as an int: 2**53 + 1 == float(2**53 + 1) for NumPy
+        if not math.isnan(exact) and (int(exact) != int(value) if whole else exact != value):
             raise ValueError(f"{value} has no exact float; send {exact!r} if that is meant")
-        return exact
+        value = exact
     if math.isnan(value):
         raise ValueError("NaN is not a value; leave the attribute out if it is unknown")
-    return value
+    return float(value)
 
 
 def _check_bool(value: Value) -> bool:
-    if not isinstance(value, bool):
+    if not isinstance(value, (bool, np.bool_)):
         raise _wrong(value, "a bool")
-    return value
+    return bool(value)
 
 
 def _check_timestamp(value: Value) -> datetime:
     if not isinstance(value, datetime):
         raise _wrong(value, "a timestamp")
+    plain = value if type(value) is datetime else _plain_datetime(value)
     try:
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return plain.replace(tzinfo=UTC) if plain.tzinfo is None else plain.astimezone(UTC)
     except OverflowError:
         raise ValueError(f"{value} is outside the years 1 to 9999 in UTC") from None
+
+
+def _plain_datetime(value: datetime) -> datetime:
+    """pandas' Timestamp is a datetime with nanoseconds, and its NaT is one that equals nothing."""
+    if value != value:
+        raise ValueError("NaT is not a value; leave the attribute out if it is unknown")
+    if getattr(value, "nanosecond", 0):
+        raise ValueError(f"{value} is finer than a microsecond")
+    parts = (value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond)
+    return datetime(*parts, tzinfo=value.tzinfo, fold=value.fold)
 
 
 def _check_bytes(value: Value) -> bytes:
@@ -151,20 +170,22 @@ def _check_bytes(value: Value) -> bytes:
     return bytes(value)
 
 
+_TOO_FINE: Final = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
+
+
 def _read_timestamp(value: Value) -> datetime:
     """ISO 8601; no zone means UTC. More than six digits of a second would be lost, so they are refused."""
     if isinstance(value, datetime):
         return _check_timestamp(value)
     if not isinstance(value, str):
         raise _wrong(value, "a timestamp; write it as '2026-03-01T12:00:00Z'")
-    fraction = value.partition(".")[2]
-    digits = len(fraction) - len(fraction.lstrip("0123456789"))
-    if digits > 6 and fraction[6:digits].strip("0"):
+    if _TOO_FINE.search(value):
         raise ValueError(f"{value!r} is finer than a microsecond")
     try:
-        return _check_timestamp(datetime.fromisoformat(value.strip()))
+        read = datetime.fromisoformat(value.strip())
     except ValueError:
         raise ValueError(f"{value!r} is not a timestamp; write it as '2026-03-01T12:00:00Z'") from None
+    return _check_timestamp(read)
 
 
 def _read_bytes(value: Value) -> bytes:
@@ -174,7 +195,7 @@ def _read_bytes(value: Value) -> bytes:
         raise _wrong(value, "bytes; write them in base64")
     try:
         return base64.b64decode(value, validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii's own error is one, and so is that of text beyond ASCII
         raise ValueError(f"{value!r} is not base64") from None
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from itertools import product as cartesian
 from typing import Final, Self
 
 MOST_STATES: Final = 4096
@@ -153,79 +152,67 @@ def _matches(parts: tuple[tuple[Token, ...], ...], text: str) -> bool:
     return True
 
 
-def _closure(tokens: tuple[Token, ...], state: int) -> list[int]:
-    """The state and those after it that are reached by reading nothing."""
-    states = [state]
-    while state < len(tokens) and tokens[state] is Wildcard.RUN:
-        state += 1
-        states.append(state)
-    return states
+Places = frozenset[int]
+"""Where in one pattern the reading may stand: before which of its tokens."""
 
 
-def _step(tokens: tuple[Token, ...], state: int, character: str) -> list[int]:
-    if state == len(tokens):
-        return []
-    token = tokens[state]
-    if token is Wildcard.RUN:
-        return _closure(tokens, state)
-    return _closure(tokens, state + 1) if token is Wildcard.ONE or token == character else []
+def _resting(tokens: tuple[Token, ...], places: set[int]) -> Places:
+    """With the places reached by reading nothing; what lies before a % is dropped, since from the % on more can match."""
+    found = set(places)
+    last_run = -1
+    for place in range(min(places, default=0), len(tokens)):
+        if place in found and tokens[place] is Wildcard.RUN:
+            found.add(place + 1)
+            last_run = place
+    return frozenset(place for place in found if place >= last_run)
 
 
-def _alphabet(*patterns: tuple[Token, ...]) -> list[str]:
+def _read(tokens: tuple[Token, ...], places: Places, character: str) -> Places:
+    reached: set[int] = set()
+    for place in places:
+        if place < len(tokens):
+            token = tokens[place]
+            if token is Wildcard.RUN:
+                reached.add(place)
+            elif token is Wildcard.ONE or token == character:
+                reached.add(place + 1)
+    return _resting(tokens, reached)
+
+
+def _alphabet(patterns: list[tuple[Token, ...]]) -> list[str]:
     """Every character that a pattern names, and one that none does (the empty string equals no token)."""
     return [*sorted({token for tokens in patterns for token in tokens if isinstance(token, str)}), ""]
 
 
+def _walk(patterns: tuple[Pattern, ...], needed: int) -> Iterator[tuple[bool, ...] | None]:
+    """Which of the patterns match, for every combination that some string brings about; None when there are too many to see.
+
+    All are read at once, character by character, as long as each of the first `needed` can still match.
+    """
+    tokens = [each.tokens for each in patterns]
+    alphabet = _alphabet(tokens)
+    start = tuple(_resting(each, {0}) for each in tokens)
+    waiting, seen = [start], {start}
+    while waiting:
+        states = waiting.pop()
+        yield tuple(len(each) in places for each, places in zip(tokens, states, strict=True))
+        for character in alphabet:
+            following = tuple(_read(each, places, character) for each, places in zip(tokens, states, strict=True))
+            if following not in seen and all(following[:needed]):
+                if len(seen) >= MOST_STATES:
+                    yield None
+                    return
+                seen.add(following)
+                waiting.append(following)
+
+
 @lru_cache(maxsize=65536)
 def imply_together(narrows: tuple[Pattern, ...], wide: Pattern) -> bool:
-    """Is every string that matches all the narrow ones a match of the wide one?
-
-    Walks all at once: each combination of states of the narrow ones with all the states the wide one can be in.
-    """
-    tokens, wide_tokens = [each.tokens for each in narrows], wide.tokens
-    ends = tuple(map(len, tokens))
-    alphabet = _alphabet(*tokens, wide_tokens)
-    start = frozenset(_closure(wide_tokens, 0))
-    waiting = [(states, start) for states in cartesian(*(_closure(each, 0) for each in tokens))]
-    seen = set(waiting)
-    while waiting:
-        states, others = waiting.pop()
-        if states == ends and len(wide_tokens) not in others:
-            return False
-        for character in alphabet:
-            reached: frozenset[int] | None = None
-            for followers in _steps(tokens, states, character):
-                if reached is None:
-                    reached = frozenset(each for other in others for each in _step(wide_tokens, other, character))
-                if (followers, reached) not in seen:
-                    if len(seen) >= MOST_STATES:
-                        return False
-                    seen.add((followers, reached))
-                    waiting.append((followers, reached))
-    return True
+    """Is every string that matches all the narrow ones a match of the wide one?"""
+    return all(met is not None and (met[-1] or not all(met[:-1])) for met in _walk((*narrows, wide), needed=len(narrows)))
 
 
 @lru_cache(maxsize=65536)
 def have_no_match(patterns: tuple[Pattern, ...]) -> bool:
     """Is there no string that matches them all?"""
-    tokens = [each.tokens for each in patterns]
-    ends = tuple(map(len, tokens))
-    alphabet = _alphabet(*tokens)
-    waiting = list(cartesian(*(_closure(each, 0) for each in tokens)))
-    seen = set(waiting)
-    while waiting:
-        states = waiting.pop()
-        if states == ends:
-            return False
-        for character in alphabet:
-            for followers in _steps(tokens, states, character):
-                if followers not in seen:
-                    if len(seen) >= MOST_STATES:
-                        return False
-                    seen.add(followers)
-                    waiting.append(followers)
-    return True
-
-
-def _steps(tokens: list[tuple[Token, ...]], states: tuple[int, ...], character: str) -> Iterator[tuple[int, ...]]:
-    return cartesian(*(_step(each, state, character) for each, state in zip(tokens, states, strict=True)))
+    return not any(met is None or all(met) for met in _walk(patterns, needed=len(patterns)))

@@ -67,7 +67,11 @@ class Conjunction:
     def covers(self, narrow: Conjunction) -> bool:
         """Does every event of the narrow one satisfy this one? As exact as `Constraint.covers`."""
         theirs = dict(narrow.items)
-        return all((asked := theirs.get(name)) is not None and constraint.covers(asked) for name, constraint in self.items)
+        for name, constraint in self.items:
+            asked = theirs.get(name)
+            if asked is None or not constraint.ranges.spans(asked.ranges):
+                return False
+        return all(constraint.covers(theirs[name]) for name, constraint in self.items)
 
     def overlaps(self, other: Conjunction) -> bool:
         theirs = dict(other.items)
@@ -114,12 +118,12 @@ def product(space: Space, ones: Iterable[Conjunction], others: Iterable[Conjunct
     return [both for one in ones for other in others if (both := one.intersect(space, other)) is not None]
 
 
-def simplified(space: Space, conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:
-    """The same disjunction with fewer parts (see `simplify`), in one order."""
+def simplified(space: Space, conjunctions: Iterable[Conjunction], most: int | None = None) -> tuple[Conjunction, ...]:
+    """The same disjunction with fewer parts (see `simplify`), in one order. Raises once there are more than `most`."""
     given = list(dict.fromkeys(conjunctions))
     if len(given) < 2:
         return tuple(given)
-    work = Simplifier()
+    work = Simplifier(most)
     rows = [tuple((space.position(name), work.number(constraint)) for name, constraint in each.items) for each in given]
     found = [
         Conjunction(tuple((space.names[position], work.constraints[number]) for position, number in row))

@@ -135,6 +135,11 @@ class Ranges:
                 return False
         return True
 
+    def spans(self, other: Ranges) -> bool:
+        """Do its ends lie around the other's? Cheap, and without it the other is no part of this."""
+        mine, theirs = self.cuts, other.cuts
+        return not theirs or bool(mine and mine[0] <= theirs[0] and (mine[-1] is TOP or theirs[-1] <= mine[-1]))
+
     def isdisjoint(self, other: Ranges) -> bool:
         if len(self.cuts) > len(other.cuts):
             return other.isdisjoint(self)

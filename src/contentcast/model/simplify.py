@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from contentcast.model.constraint import Constraint
+from contentcast.model.errors import TooManyConjunctions
 from contentcast.model.ranges import Ranges
 
 MOST_COMPARED: Final = 64
@@ -28,7 +29,8 @@ Row = tuple[Part, ...]
 class Simplifier:
     """One disjunction on its way to fewer parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
         self.constraints: list[Constraint] = []
         self._numbers: dict[Constraint, int] = {}
         self._covers: dict[tuple[int, int], bool] = {}
@@ -106,20 +108,21 @@ class Simplifier:
     def _absorbed(self, rows: list[Row]) -> list[Row]:
         """Drop each row that another covers."""
         crowded = self._crowded(rows)
-        kept: list[tuple[int, Row]] = []
+        kept: list[tuple[int, dict[int, int], Row]] = []
         for row in sorted(rows, key=len):
-            mask = 0
-            for position, _ in row:
-                mask |= 1 << position
-            if any(not other & ~mask and self._row_covers(wide, row, crowded) for other, wide in kept):
+            parts = dict(row)
+            mask = sum(1 << position for position in parts)
+            if any(not other & ~mask and self._row_covers(wide, parts, crowded) for other, _, wide in kept):
                 continue
             kept = [
-                (other, wide)
-                for other, wide in kept
-                if mask != other or not self._row_covers(row, wide, crowded)  # a longer row covers no shorter one
+                (other, narrow, wide)
+                for other, narrow, wide in kept
+                if mask != other or not self._row_covers(row, narrow, crowded)  # a longer row covers no shorter one
             ]
-            kept.append((mask, row))
-        return [row for _, row in kept]
+            kept.append((mask, parts, row))
+            if self.most is not None and len(kept) > self.most:
+                raise TooManyConjunctions(f"more than {self.most} alternatives")
+        return [row for _, _, row in kept]
 
     def _crowded(self, rows: list[Row]) -> set[int]:
         """The attributes with too many different patterns to compare them all."""
@@ -130,18 +133,21 @@ class Simplifier:
                     patterns.setdefault(position, set()).add(number)
         return {position for position, numbers in patterns.items() if len(numbers) > MOST_COMPARED}
 
-    def _row_covers(self, wide: Row, narrow: Row, crowded: set[int]) -> bool:
-        theirs = dict(narrow)
+    def _row_covers(self, wide: Row, narrow: dict[int, int], crowded: set[int]) -> bool:
+        constraints = self.constraints
+        for position, number in wide:  # nearly all pairs end here, without a place in the table
+            if not constraints[number].ranges.spans(constraints[narrow[position]].ranges):
+                return False
         for position, number in wide:
-            other = theirs[position]
+            other = narrow[position]
             if number == other:
                 continue
-            if position in crowded and not self.constraints[number].only_ranges:
+            if position in crowded and not constraints[number].only_ranges:
                 return False
             pair = (number, other)
             covered = self._covers.get(pair)
             if covered is None:
-                covered = self._covers[pair] = self.constraints[number].covers(self.constraints[other])
+                covered = self._covers[pair] = constraints[number].covers(constraints[other])
             if not covered:
                 return False
         return True

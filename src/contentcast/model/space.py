@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -36,14 +36,16 @@ class Attribute:
     values: tuple[Value, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise SpaceError(f"there is no kind {self.kind!r}{nearest(self.kind, KINDS)}")
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise SpaceError(f"there is no kind {self.kind!r}{nearest(str(self.kind), KINDS, 'the kinds are')}")
         if self.values is not None:
             if self.low is not None or self.high is not None:
                 raise SpaceError("a domain is either low/high or values, not both")
-            if isinstance(self.values, (str, bytes)) or not len(self.values):
+            if isinstance(self.values, (str, bytes)) or not isinstance(self.values, Collection) or not len(self.values):
                 raise SpaceError(f"values must list at least one value, got {self.values!r}")
-            object.__setattr__(self, "values", tuple(self._checked(value) for value in self.values))
+            checked = [self._checked(value) for value in self.values]
+            # A set has no order of its own; sorted, it describes the same space in every process.
+            object.__setattr__(self, "values", tuple(sorted(checked) if isinstance(self.values, Set) else checked))
         if self.kind == BOOL.name and (self.low is not None or self.high is not None):
             raise SpaceError("a bool has no low and high; list its values")
         for bound in ("low", "high"):
@@ -56,7 +58,7 @@ class Attribute:
         try:
             return KINDS[self.kind].read(value)
         except ValueError as reason:
-            raise SpaceError(f"domain of a {self.kind} attribute: {reason}") from None
+            raise SpaceError(f"the domain of {KINDS[self.kind].article}: {reason}") from None
 
     @property
     def domain(self) -> Ranges:
@@ -82,6 +84,11 @@ class Attribute:
         return described
 
 
+def _is_text(name: str) -> bool:
+    """No lone surrogates, which no file and no Arrow schema can hold."""
+    return name.encode("utf-8", "replace").decode() == name
+
+
 def _plain(value: Value) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
@@ -96,9 +103,13 @@ class Space:
             raise SpaceError(f"a space needs a name, got {name!r}")
         self.name = name
         self._attributes: dict[str, Attribute] = {}
-        for each, described in {**(attributes or {}), **named}.items():
-            if not isinstance(each, str) or not each.strip() or "`" in each:
+        if attributes is not None and not isinstance(attributes, Mapping):
+            raise SpaceError(f"space {name}: attributes come as a mapping, {{'price': 'float'}}, not {attributes!r}")
+        for each, described in (*(attributes or {}).items(), *named.items()):
+            if not isinstance(each, str) or not each.strip() or "`" in each or not _is_text(each):
                 raise SpaceError(f"space {name}: {each!r} cannot be an attribute name")
+            if each in self._attributes:
+                raise SpaceError(f"space {name} names the attribute {each} twice")
             try:
                 self._attributes[each] = described if isinstance(described, Attribute) else Attribute(described)
             except SpaceError as reason:
@@ -124,7 +135,7 @@ class Space:
         try:
             return self._attributes[name]
         except KeyError:
-            raise SpaceError(f"{self.name} has no attribute {name!r}{nearest(name, self.names)}") from None
+            raise SpaceError(f"{self.name} has no attribute {name!r}{nearest(str(name), self.names)}") from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._attributes
@@ -168,18 +179,22 @@ class Space:
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Self:
-        unknown = set(described) - {"name", "attributes"}
-        if unknown or not isinstance(described.get("attributes"), Mapping):
-            what = f"does not know {', '.join(sorted(unknown))}" if unknown else "lacks its attributes"
+        given = described if isinstance(described, Mapping) else {}
+        unknown = set(given) - {"name", "attributes"}
+        if unknown or not isinstance(given.get("attributes"), Mapping):
+            what = f"does not know {', '.join(sorted(map(str, unknown)))}" if unknown else "lacks its attributes"
             raise SpaceError(f'a space description {what}; write {{"name": ..., "attributes": {{"price": "float"}}}}')
         attributes: dict[str, str | Attribute] = {}
         for name, each in described["attributes"].items():
             if isinstance(each, Mapping):
                 strange = set(each) - {"kind", "low", "high", "values"}
                 if strange or "kind" not in each:
-                    what = f"does not know {', '.join(sorted(strange))}" if strange else "lacks its kind"
+                    what = f"does not know {', '.join(sorted(map(str, strange)))}" if strange else "lacks its kind"
                     raise SpaceError(f"attribute {name} {what}; it may say kind, low, high and values")
-                attributes[name] = Attribute(**each)
+                try:
+                    attributes[name] = Attribute(**each)
+                except SpaceError as reason:
+                    raise SpaceError(f"attribute {name}: {reason}") from None
             else:
                 attributes[name] = each
         return cls(described.get("name", ""), attributes)
@@ -189,19 +204,23 @@ class Space:
         """From a .toml or .json file."""
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
-            described = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+            text = path.read_text(encoding="utf-8-sig")
+            described = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
         except FileNotFoundError:
             raise SpaceError(f"there is no space file {path}") from None
-        except ValueError as reason:
+        except OSError as reason:
+            raise SpaceError(f"{path} cannot be read: {reason.strerror}") from None
+        except (ValueError, RecursionError) as reason:
             raise SpaceError(f"{path} is not {path.suffix[1:].upper() or 'JSON'}: {reason}") from None
         try:
             return cls.from_dict(described)
-        except (SpaceError, AttributeError, TypeError) as reason:
+        except SpaceError as reason:
             raise SpaceError(f"{path}: {reason}") from None
 
     def save(self, path: str | Path) -> None:
         """As JSON, readable by `load`."""
+        if Path(path).suffix.lower() == ".toml":
+            raise SpaceError(f"a space is saved as JSON, and {path} would be read as TOML; name it {Path(path).stem}.json")
         Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
 
     # --- other people's schemas
@@ -209,12 +228,21 @@ class Space:
     @classmethod
     def from_arrow(cls, name: str, schema: pa.Schema) -> Self:
         """Kinds from Arrow types; structs flatten to dotted names."""
-        return cls(name, dict(_from_arrow("", schema)))
+        return cls(name, _once(name, _from_arrow("", schema)))
 
     @classmethod
     def from_spark(cls, name: str, schema: Any) -> Self:
         """Kinds from a Spark `StructType` (or a DataFrame's `.schema`); structs flatten to dotted names."""
-        return cls(name, dict(_from_spark("", schema.jsonValue())))
+        return cls(name, _once(name, _from_spark("", schema.jsonValue())))
+
+
+def _once(space: str, columns: Iterator[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, kind in columns:
+        if name in found:
+            raise SpaceError(f"space {space}: the schema has the column {name} twice; rename or drop one")
+        found[name] = kind
+    return found
 
 
 def _from_arrow(above: str, fields: Any) -> Iterator[tuple[str, str]]:
@@ -243,6 +271,7 @@ _ARROW_KINDS = (
     (pa.types.is_timestamp, "timestamp"),
     (pa.types.is_binary, "bytes"),
     (pa.types.is_large_binary, "bytes"),
+    (pa.types.is_binary_view, "bytes"),
     (pa.types.is_fixed_size_binary, "bytes"),
 )
 

@@ -53,7 +53,8 @@ def spell_constraint(name: str, constraint: Constraint) -> Tree:
     for each in constraint.like:
         implied = implied & Ranges.prefix(each.prefix)
     if constraint.ranges != implied:
-        parts.insert(0, _ranges(name, constraint.ranges))
+        spelt = _ranges(name, constraint.ranges)
+        parts = [*(spelt.parts if isinstance(spelt, And) else (spelt,)), *parts]
     if not parts:
         parts.append(Not(IsNull(name)))
     return Or((IsNull(name), _both(parts))) if constraint.absent else _both(parts)

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contentcast.model.constraint import Constraint
+from contentcast.model.errors import TooManyConjunctions
 from contentcast.model.kinds import Value
-from contentcast.model.predicate import Conjunction, Predicate, product
+from contentcast.model.predicate import Conjunction, Predicate, product, simplified
 from contentcast.model.space import Space
+from contentcast.model.tree import MOST_CONJUNCTIONS
 
 SubscriptionId = int
 """Given by whoever registers the subscription; unique within a network. 64 bits."""
@@ -48,12 +50,19 @@ class Advertisement:
     """The set of events it allows: each attribute absent or allowed, which is what `covers` and `overlaps` compare."""
 
     def __post_init__(self) -> None:
+        for name in self.allowed:
+            self.space[name]  # an unknown name is refused with the nearest one
         conjunctions = [Conjunction()]
         for name in self.space.names:
             alternatives = self.allowed.get(name, ())
             missing = Constraint.missing(self.space.kinds[name])
             options = [Constraint(each.ranges, True, each.like, each.unlike) for each in alternatives] or [missing]
-            parts = [Conjunction.of(self.space, {name: each}) for each in options]
+            parts = simplified(self.space, [Conjunction.of(self.space, {name: each}) for each in options])
+            if len(conjunctions) * len(parts) > MOST_CONJUNCTIONS:
+                raise TooManyConjunctions(
+                    f"the advertisement has more than {MOST_CONJUNCTIONS} alternatives once those of its attributes are "
+                    "multiplied out; split it into several advertisements"
+                )
             conjunctions = list(Predicate.of(self.space, product(self.space, conjunctions, parts)).conjunctions)
         object.__setattr__(self, "predicate", Predicate.of(self.space, conjunctions))
 

@@ -96,6 +96,26 @@ class PredicateTable:
                 constraints[name] = column.constraint(row)
         return Conjunction.of(self.space, constraints)
 
+    def take(self, rows: Ints) -> PredicateTable:
+        """The predicates of these rows, ascending and each once, as a table of their own."""
+        kept = np.isin(self.predicate_of, rows)
+        number = np.cumsum(kept) - 1
+        columns = {}
+        for name, column in self.columns.items():
+            mine = kept[column.conjunction]
+            columns[name] = ConstraintColumn(
+                column.kind,
+                number[column.conjunction[mine]],
+                column.first[mine],
+                column.last[mine],
+                column.code[mine],
+                column.other[mine],
+                column.values,
+                column.others,
+            )
+        refused = {at: self.refused[int(row)] for at, row in enumerate(rows) if int(row) in self.refused}
+        return PredicateTable(self.space, len(rows), np.searchsorted(rows, self.predicate_of[kept]), columns, refused)
+
     @classmethod
     def of(cls, space: Space, predicates: Iterable[Predicate]) -> PredicateTable:
         builder = TableBuilder(space)

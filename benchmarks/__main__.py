@@ -1,0 +1,44 @@
+"""`python -m benchmarks [NAME ...] [--quick] [--out FOLDER]`"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks import machine
+
+BENCHMARKS = ("bulk", "matching", "search_tree")
+KEPT, TRIED = Path("docs/benchmarks"), Path("build/benchmarks")
+
+
+def main(words: list[str] | None = None) -> int:
+    told = argparse.ArgumentParser(prog="python -m benchmarks", description="Measures contentcast against its peers.")
+    told.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(BENCHMARKS)} (all)")
+    told.add_argument("--quick", action="store_true", help="small sizes and few rounds, to see that it works")
+    told.add_argument("--out", type=Path, help=f"where NAME.json and NAME.md go ({KEPT}; {TRIED} with --quick)")
+    asked = told.parse_args(words)
+    unknown = [name for name in asked.names if name not in BENCHMARKS]
+    if unknown:
+        told.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    machine.keep_to_one_thread()
+    from rich.console import Console
+
+    console, progress = Console(), Console(stderr=True)
+    for name in asked.names or BENCHMARKS:
+        benchmark = import_module(f"benchmarks.{name}")
+        with progress.status(name) as status:
+            options = {"say": status.update} if name == "matching" else {}
+            result = benchmark.run(asked.quick, **options)
+        result.show(console)
+        for path in result.write(asked.out or (TRIED if asked.quick else KEPT)):
+            console.print(f"written: {path}", highlight=False)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,256 @@
+"""`MatchIndex`: which subscriptions an event satisfies, for one event or for batches of them.
+
+The face of `matching.index` for people who have predicates as text and events as dicts or Arrow: it parses, checks and names
+what is wrong; the matching itself is below. One level above `language` and `matching`, since it is where they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from contentcast.language import as_predicate, parse_many, print_predicate
+from contentcast.language.printer import print_tree
+from contentcast.matching.index import CellIndex, Matches, load_index, save_index
+from contentcast.model.arrow_columns import check_column
+from contentcast.model.errors import ContentcastError, EventError
+from contentcast.model.event_batch import EventBatch, flattened
+from contentcast.model.predicate import Predicate
+from contentcast.model.space import Space
+from contentcast.model.spelling import spell_constraint
+from contentcast.model.table import PredicateTable
+
+Events: TypeAlias = Any
+"""A pyarrow RecordBatch or Table, or an EventBatch."""
+
+PAIRS: Final = pa.schema([pa.field("event", pa.int64(), nullable=False), pa.field("subscription", pa.int64(), nullable=False)])
+MOST_PAIRS: Final = 4_000_000
+"""How many pairs `match_stream` holds at a time unless told otherwise: 64 MB."""
+
+
+class MatchIndex:
+    """Subscriptions of one space, by id.
+
+    Reading (match, match_batch, explain ...) is safe from several threads at once; adding and removing is not, against either.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._cells = CellIndex(space)
+
+    # --- subscriptions
+
+    def add(self, subscription: int, predicate: str | Predicate) -> None:
+        """One subscription; its id must not be there yet."""
+        self.add_many([subscription], [as_predicate(self.space, predicate)])
+
+    def add_many(
+        self,
+        ids: Sequence[int] | npt.NDArray[np.int64] | pa.Array | pa.ChunkedArray,
+        predicates: Sequence[str | Predicate] | pa.Array | pa.ChunkedArray | PredicateTable,
+        *,
+        on_error: Literal["raise", "reject"] = "raise",
+    ) -> dict[int, ContentcastError]:
+        """Many at once, which is far faster: texts (a list or an Arrow array), predicates, or a table of them.
+
+        With `on_error="reject"` a text that cannot be read is left out; returned are the errors by subscription id. Whatever
+        else is wrong, the index stays as it was.
+        """
+        numbers = _as_ids(ids)
+        table = self._as_table(predicates, on_error)
+        if len(numbers) != len(table):
+            raise ContentcastError(f"{len(numbers)} ids for {len(table)} predicates")
+        if table.refused:
+            kept = np.setdiff1d(np.arange(len(table)), np.array(list(table.refused)))
+            refused = {int(numbers[at]): error for at, error in table.refused.items()}
+            self._cells.add(numbers[kept], table.take(kept))
+            return refused  # type: ignore[return-value]
+        self._cells.add(numbers, table)
+        return {}
+
+    def _as_table(self, predicates: Any, on_error: Literal["raise", "reject"]) -> PredicateTable:
+        if isinstance(predicates, PredicateTable):
+            if predicates.space != self.space:
+                raise ContentcastError(f"predicates over {predicates.space.name} do not fit the space {self.space.name}")
+            return predicates
+        if not isinstance(predicates, (pa.Array, pa.ChunkedArray)) and any(isinstance(each, Predicate) for each in predicates):
+            return PredicateTable.of(self.space, [as_predicate(self.space, each) for each in predicates])
+        return parse_many(self.space, predicates, on_error=on_error)
+
+    def remove(self, subscription: int) -> None:
+        self._cells.remove(subscription)
+
+    def remove_many(self, ids: Sequence[int] | npt.NDArray[np.int64] | pa.Array) -> None:
+        """All or none: an id that is not there is named, and the index stays as it was."""
+        numbers = _as_ids(ids)
+        if len(np.unique(numbers)) < len(numbers):
+            raise ContentcastError("the same subscription is to be removed twice")
+        for each in numbers.tolist():
+            if each not in self:
+                raise ContentcastError(f"there is no subscription {each}")
+        for each in numbers.tolist():
+            self._cells.remove(each)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __contains__(self, subscription: object) -> bool:
+        return isinstance(subscription, int) and subscription in self._cells
+
+    def __iter__(self) -> Iterator[int]:
+        """The ids, ascending."""
+        return iter(self._cells.ids().tolist())
+
+    def predicate(self, subscription: int) -> Predicate:
+        """What a subscription asks for, in canonical form."""
+        return self._cells.predicate(subscription)
+
+    # --- matching
+
+    def match(self, event: Mapping[str, Any]) -> list[int]:
+        """The ids of the subscriptions that one event satisfies, ascending."""
+        try:
+            found = self._cells.match_one(event)
+        except EventError:
+            if not any(isinstance(value, Mapping) for value in event.values()):
+                raise
+            found = None  # a nested event: flattened below
+        if found is None:
+            return sorted(self._cells.match(EventBatch.from_dicts(self.space, [event]).records).ids.tolist())
+        return found
+
+    def match_batch(self, events: Events, *, threads: int = 1) -> pa.RecordBatch:
+        """Every (event, subscription) that match; `event` is the row number. Rows stand in the order of the events.
+
+        Columns go by name: others than the space's are ignored, a missing one is absent everywhere.
+        """
+        records = self._as_records(events)
+        pieces = self._match_pieces(records, threads)
+        ids = pieces[0][1].ids if len(pieces) == 1 else np.concatenate([each.ids for _, each in pieces])
+        rows = np.concatenate([each.rows(first) for first, each in pieces]) if len(pieces) > 1 else pieces[0][1].rows()
+        return pa.RecordBatch.from_arrays([pa.array(rows), pa.array(ids)], schema=PAIRS)
+
+    def match_lists(self, events: Events, *, threads: int = 1) -> pa.ListArray:
+        """The same as one list of ids per event, without a row number for each pair."""
+        records = self._as_records(events)
+        pieces = self._match_pieces(records, threads)
+        counts = np.concatenate([np.diff(each.ends, prepend=0) for _, each in pieces])
+        offsets = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        ids = pieces[0][1].ids if len(pieces) == 1 else np.concatenate([each.ids for _, each in pieces])
+        return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids))
+
+    def match_counts(self, events: Events, *, threads: int = 1) -> pa.Int64Array:
+        """How many subscriptions each event satisfies."""
+        pieces = self._match_pieces(self._as_records(events), threads)
+        return pa.array(np.concatenate([np.diff(each.ends, prepend=0) for _, each in pieces]))
+
+    def match_stream(self, events: Events | Iterable[Events], *, most_pairs: int = MOST_PAIRS) -> Iterator[pa.RecordBatch]:
+        """As `match_batch`, in pieces of about `most_pairs` pairs (one event's pairs always stay together).
+
+        Takes one batch or an endless row of them; event numbers go on from batch to batch.
+        """
+        batches = [events] if isinstance(events, (pa.RecordBatch, pa.Table, EventBatch)) else events
+        first = 0
+        for batch in batches:
+            records = self._as_records(batch)
+            for begin, found in self._cells.match_bounded(records, most_pairs):
+                rows = found.rows(first + begin)
+                yield pa.RecordBatch.from_arrays([pa.array(rows), pa.array(found.ids)], schema=PAIRS)
+            first += records.num_rows
+
+    def _match_pieces(self, records: pa.RecordBatch, threads: int) -> list[tuple[int, Matches]]:
+        if threads <= 1 or records.num_rows < 2 * threads:
+            return [(0, self._cells.match(records))]
+        bounds = np.linspace(0, records.num_rows, threads + 1).astype(int).tolist()
+        self._cells.prepare()
+        with ThreadPoolExecutor(threads) as pool:
+            slices = [records.slice(begin, end - begin) for begin, end in pairwise(bounds)]
+            return list(zip(bounds[:-1], pool.map(self._cells.match, slices), strict=True))
+
+    def _as_records(self, events: Events) -> pa.RecordBatch:
+        """The space's columns in the space's types; anything that does not fit is named."""
+        if isinstance(events, EventBatch):
+            if events.space != self.space:
+                raise EventError(f"a batch of the space {events.space.name} does not fit an index over {self.space.name}")
+            return events.records
+        if not isinstance(events, (pa.RecordBatch, pa.Table)):
+            raise EventError(f"events come as a pyarrow RecordBatch or Table or an EventBatch, not as {type(events).__name__}")
+        if any(pa.types.is_struct(field.type) for field in events.schema):
+            events = flattened(events)
+        arrays = []
+        fields = []
+        for name, kind in self.space.kinds.items():
+            if name not in events.schema.names:
+                continue
+            column = events.column(name)
+            if isinstance(column, pa.ChunkedArray):
+                column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+            if column.type != kind.arrow:
+                column, complaints = check_column(self.space, name, column)
+                if complaints:
+                    row, attribute, _, reason = complaints[0]
+                    raise EventError(f"event {row}, attribute {attribute}: {reason}")
+            arrays.append(column)
+            fields.append(self.space.arrow_schema.field(name))
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.nulls(events.num_rows, pa.struct([])).fill_null({}))
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    # --- explaining
+
+    def explain(self, event: Mapping[str, Any], subscription: int | None = None) -> dict[str, Any]:
+        """Who gets the event; of one subscription, whether it does and, if not, which test of each alternative fails.
+
+        `{"matched": [1, 4]}`, or `{"subscription": 7, "matched": False, "predicate": ..., "failed": [...]}`.
+        """
+        (checked,) = EventBatch.from_dicts(self.space, [event]).to_dicts()
+        if subscription is None:
+            return {"matched": self.match(event)}
+        predicate = self.predicate(subscription)
+        failed = []
+        for conjunction in predicate.conjunctions:
+            for name, constraint in conjunction.items:
+                if not constraint.accepts(checked.get(name)):
+                    failed.append({"test": print_tree(spell_constraint(name, constraint)), "value": checked.get(name)})
+        matched = predicate.accepts(checked)
+        text = print_predicate(predicate)
+        return {"subscription": subscription, "matched": matched, "predicate": text, "failed": [] if matched else failed}
+
+    def statistics(self) -> dict[str, Any]:
+        """What the index is made of: subscriptions, entries, groups and how they are found, bytes."""
+        return self._cells.statistics()
+
+    # --- files
+
+    def save(self, path: str | Path) -> None:
+        """To one file; `load` maps it into memory, and processes that load it share it."""
+        save_index(self._cells, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """An index that was saved. Nothing is read until it is needed; the first change copies it into memory."""
+        found = cls.__new__(cls)
+        found._cells = load_index(Path(path))
+        found.space = found._cells.space
+        return found
+
+
+def _as_ids(ids: Any) -> npt.NDArray[np.int64]:
+    if isinstance(ids, (pa.Array, pa.ChunkedArray)):
+        if ids.null_count:
+            raise ContentcastError("a subscription id is missing (null)")
+        ids = ids.to_numpy() if isinstance(ids, pa.ChunkedArray) else ids.to_numpy(zero_copy_only=False)
+    numbers = np.asarray(ids)
+    if not len(numbers):
+        return np.zeros(0, np.int64)
+    if numbers.dtype.kind not in "iu":
+        raise ContentcastError(f"subscription ids are ints, not {numbers.flat[0]!r}")
+    return numbers.astype(np.int64, casting="same_kind" if numbers.dtype.kind == "i" else "unsafe")

@@ -1,0 +1,198 @@
+"""Small numbers for the values that subscriptions compare with: the first step of every match.
+
+An attribute that is tested for equality has a dictionary: 0 stands for absent, 1 for any value that no subscription names, 2
+and up for those that some do. A code takes a few bits, and the codes of many attributes stand side by side in one 64-bit
+word:
+
+    word 0    | exchange 3 bits | symbol 11 bits |       symbol = 'IBM' AND exchange = 'NYSE' is one compare under a mask
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc"
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contentcast.model.errors import EventError
+from contentcast.model.keys import KEYED, key_of, value_of
+from contentcast.model.kinds import Kind, Value
+
+ABSENT: Final = 0
+UNKNOWN: Final = 1
+FIRST: Final = 2
+ABSENT_KEY: Final = -(2**63)
+"""The order key of an absent attribute: below every other, so that no range but an explicit one holds it."""
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class Dictionary:
+    """The codes of one attribute; grows, and never gives a code a second meaning."""
+
+    kind: Kind
+    shift: int = 0
+    bits: int = 0
+    word: int = 0
+    codes: dict[Value, int] = field(default_factory=dict)
+    values: list[Value] = field(default_factory=list)
+    _arrow: pa.Array | None = None
+    _slots: Ints | None = None
+    _slot_codes: Codes | None = None
+
+    @classmethod
+    def of(cls, kind: Kind, values: list[Value], shift: int, bits: int, word: int) -> Dictionary:
+        """A dictionary as it was."""
+        return cls(kind, shift, bits, word, {value: code for code, value in enumerate(values, start=FIRST)}, list(values))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def capacity(self) -> int:
+        return (1 << self.bits) - FIRST
+
+    def code(self, value: Value) -> int:
+        """The value's code, given to it now if it has none. Keyed kinds use the key as the value."""
+        found = self.codes.get(value)
+        if found is None:
+            found = self.codes[value] = len(self.values) + FIRST
+            self.values.append(value)
+            self._arrow = self._slots = None
+        return found
+
+    def codes_of(self, values: pa.Array | Ints) -> Codes:
+        """The same for a column of values (or keys)."""
+        if isinstance(values, pa.Array):
+            encoded = values.dictionary_encode()
+            distinct = np.array([self.code(each) for each in encoded.dictionary.to_pylist()], np.int32)
+            return distinct[encoded.indices.to_numpy(zero_copy_only=False)] if len(distinct) else np.zeros(0, np.int32)
+        distinct_keys, inverse = np.unique(values, return_inverse=True)
+        return np.array([self.code(int(each)) for each in distinct_keys], np.int32)[inverse]
+
+    def look_up(self, column: pa.Array) -> Codes:
+        """An event column's codes."""
+        if self.kind.name in KEYED:
+            keys = column_keys(self.kind, column, mark_absent=False)
+            if self._slots is None:
+                self._slots, self._slot_codes = _hash_table(
+                    np.array(self.values, np.int64), np.arange(FIRST, FIRST + len(self.values), dtype=np.int32)
+                )
+            codes = _hash_look_up(self._slots, self._slot_codes, keys)
+        else:
+            if self._arrow is None:
+                self._arrow = pa.array(self.values, self.kind.arrow)
+            found = pc.index_in(column, value_set=self._arrow)
+            codes = found.fill_null(UNKNOWN - FIRST).to_numpy(zero_copy_only=False) + np.int32(FIRST)
+        if column.null_count:
+            codes = np.where(column.is_valid().to_numpy(zero_copy_only=False), codes, np.int32(ABSENT))
+        return np.asarray(codes, np.int32)
+
+    def value(self, code: int) -> Value:
+        return value_of(self.kind, self.values[code - FIRST]) if self.kind.name in KEYED else self.values[code - FIRST]
+
+    def key(self, value: Value) -> Any:
+        """What the dictionary knows a value by."""
+        return key_of(self.kind, value) if self.kind.name in KEYED else value
+
+
+def column_keys(kind: Kind, column: pa.Array, *, mark_absent: bool = True) -> Ints:
+    """An event column as order keys; absent ones get ABSENT_KEY, and an int that low moves up by one (see `entries`)."""
+    if kind.name == "bool":
+        raw = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
+    elif kind.name == "float":
+        raw = float_column(column)
+    else:
+        raw = (
+            np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column)]
+            if len(column)
+            else (np.zeros(0, np.int64))
+        )
+    if mark_absent:
+        if kind.name == "int" and len(raw) and raw.min() == ABSENT_KEY:
+            raw = np.maximum(raw, ABSENT_KEY + 1)
+        if column.null_count:
+            raw = np.where(column.is_valid().to_numpy(zero_copy_only=False), raw, ABSENT_KEY)
+    return np.asarray(raw, np.int64)
+
+
+def float_column(column: pa.Array) -> Ints:
+    if not len(column):
+        return np.zeros(0, np.int64)
+    values = np.frombuffer(column.buffers()[1], np.float64)[column.offset : column.offset + len(column)]
+    keys, strange = _float_keys(values)
+    if strange >= 0:  # under a null anything may stand
+        numbers = np.where(column.is_valid().to_numpy(zero_copy_only=False), values, 0.0)
+        found = np.flatnonzero(np.isnan(numbers))
+        if len(found):
+            raise EventError(f"event {int(found[0])}: NaN is not a value; leave it null if it is unknown")
+    return np.asarray(keys, np.int64)
+
+
+@nb.njit(nogil=True, cache=True)
+def _float_keys(values):
+    """The keys, and whether there is a NaN (0) or none (-1)."""
+    out = np.empty(len(values), np.int64)
+    bits = values.view(np.int64)
+    strange = np.int64(-1)
+    for i in range(len(values)):
+        b = bits[i]
+        if values[i] == 0.0:
+            b = np.int64(0)  # -0.0 is 0.0
+        out[i] = b if b >= 0 else b ^ np.int64(0x7FFFFFFFFFFFFFFF)
+        if values[i] != values[i]:
+            strange = np.int64(0)
+    return out, strange
+
+
+_SPREAD = np.int64(-7046029254386353131)  # 2^64 / golden ratio: spreads neighbouring keys over the table
+
+
+@nb.njit(nogil=True, cache=True)
+def _hash_table(keys, codes):
+    size = 8
+    while size < 2 * len(keys):
+        size *= 2
+    slots = np.zeros(size, np.int64)
+    found = np.zeros(size, np.int32)  # 0: empty
+    shift = np.int64(64)
+    span = size
+    while span > 1:
+        span //= 2
+        shift -= 1
+    for i in range(len(keys)):
+        at = ((keys[i] * _SPREAD) >> shift) & np.int64(size - 1)
+        while found[at] != 0:
+            at = (at + 1) & (size - 1)
+        slots[at] = keys[i]
+        found[at] = codes[i]
+    return slots, found
+
+
+@nb.njit(nogil=True, cache=True)
+def _hash_look_up(slots, found, keys):
+    out = np.empty(len(keys), np.int32)
+    size = len(slots)
+    shift = np.int64(64)
+    span = size
+    while span > 1:
+        span //= 2
+        shift -= 1
+    for i in range(len(keys)):
+        at = ((keys[i] * _SPREAD) >> shift) & np.int64(size - 1)
+        code = np.int32(1)
+        while found[at] != 0:
+            if slots[at] == keys[i]:
+                code = found[at]
+                break
+            at = (at + 1) & (size - 1)
+        out[i] = code
+    return out

@@ -1,0 +1,283 @@
+"""The index: subscriptions by columns in, matches by columns out.
+
+The walk of a batch: `encode` turns each column that some subscription constrains into codes, keys and text answers (once per
+batch); `kernels.match` walks the groups for each event; the ids come back with the place where each event's end.
+Rule: what a subscription's predicate accepts, its entries accept, whatever the plan; the plan is made when the first
+subscriptions come and again when there are many more of them than it was made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from contentcast.matching.index import kernels
+from contentcast.matching.index.codes import column_keys
+from contentcast.matching.index.entries import Attributes, entries_of, joined
+from contentcast.matching.index.filing import Filing
+from contentcast.matching.index.reading import read_entry, text_numbers
+from contentcast.matching.index.single import SingleMatcher
+from contentcast.matching.index.store import Store
+from contentcast.model.errors import ContentcastError
+from contentcast.model.predicate import Predicate
+from contentcast.model.space import Space
+from contentcast.model.table import PredicateTable
+
+Ints = npt.NDArray[np.int64]
+
+REPLAN_FACTOR: Final = 4
+"""The plan is made anew when there are this many times the subscriptions it was made for ..."""
+REPLAN_LEAST: Final = 2000
+"""... and at least this many."""
+MOST_IDS: Final = 2**62
+
+
+class Matches:
+    """ids[ends[i-1]:ends[i]] are the subscriptions of event i, in no particular order."""
+
+    __slots__ = ("ends", "ids")
+
+    def __init__(self, ends: Ints, ids: Ints) -> None:
+        self.ends, self.ids = ends, ids
+
+    def rows(self, first: int = 0) -> Ints:
+        """For each id the number of its event, counting from `first`."""
+        rows = _pooled(len(self.ids))
+        kernels.fill_rows(self.ends, rows, first)
+        return rows
+
+
+class CellIndex:
+    """Ids are 0 <= id < 2^62. Reading from several threads is safe; changing while another thread reads is not."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.attributes = Attributes(space)
+        self.store = Store()
+        self.filing = Filing(self.attributes, self.store)
+        self.planned_for = 0
+        self.count = 0
+        self._per_event = 8.0
+        self._single: SingleMatcher | None = None
+        self._views: tuple[Any, Any, dict[str, int], dict[str, int], int] | None = None
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __contains__(self, subscription: int) -> bool:
+        return bool(kernels.find_id(self.store.references, self.store.reference_shift, subscription) >= 0)
+
+    def ids(self) -> Ints:
+        return np.sort(self.store.references.id[self.store.references.head >= 0])
+
+    # --- changing
+
+    def add(self, ids: Ints, table: PredicateTable) -> None:
+        """Subscriptions `ids[i]` with predicate `table[i]`; none of the ids may be there yet."""
+        self._check_new(ids)
+        if not len(ids):
+            return
+        self.store.thaw()
+        self._views = None
+        enough = self.count + len(ids) <= max(REPLAN_FACTOR * self.planned_for, REPLAN_LEAST if self.planned_for else 0)
+        if not (enough and self.filing.insert(ids, entries_of(table, self.attributes))):
+            self._plan_anew(ids, table)
+        self.count += len(ids)
+
+    def _check_new(self, ids: Ints) -> None:
+        if len(ids) and (ids.min() < 0 or ids.max() >= MOST_IDS):
+            wrong = int(ids.min() if ids.min() < 0 else ids.max())
+            raise ContentcastError(f"subscription ids are from 0 to 2^62 - 1, not {wrong}")
+        at = kernels.first_known(self.store.references, self.store.reference_shift, ids)
+        if at >= 0:
+            raise ContentcastError(f"subscription {int(ids[at])} is already there; remove it first")
+        distinct, counts = np.unique(ids, return_counts=True)
+        if len(distinct) < len(ids):
+            raise ContentcastError(f"subscription {int(distinct[counts > 1][0])} is given twice")
+
+    def _plan_anew(self, ids: Ints, table: PredicateTable) -> None:
+        """Plan for what is there and what comes, and file it all."""
+        old_ids = self.ids()
+        parts = [(ids, table)]
+        if len(old_ids):
+            parts.insert(0, (old_ids, PredicateTable.of(self.space, [self.predicate(int(each)) for each in old_ids])))
+        self.attributes, self.store = Attributes(self.space), Store()
+        self.filing = Filing(self.attributes, self.store)
+        entries = joined([entries_of(each, self.attributes) for _, each in parts], [len(each) for each, _ in parts])
+        self.filing.plan(entries)
+        self.filing.insert(np.concatenate([each for each, _ in parts]), entries)
+        self.planned_for = self.count + len(ids)
+        self._views = None
+
+    def remove(self, subscription: int) -> None:
+        if subscription not in self:
+            raise ContentcastError(f"there is no subscription {subscription}")
+        if self.store.thaw():
+            self._views = None
+        cells = self._all_views()[1]
+        wanted = self.store.tagged(subscription)
+        for cell in self.store.cells_of(subscription):
+            at, in_run = kernels.find_entry(cells, cell, wanted, 0)
+            for name, number in text_numbers(self.store, cell, at):
+                self.attributes.texts[name].release(number)
+            width = self.store.groups[self.store.group_of[cell]].width
+            kernels.remove_entry(cells, cell, width, at, in_run)
+        self.store.forget(subscription)
+        self.count -= 1
+
+    # --- looking inside
+
+    def predicate(self, subscription: int) -> Predicate:
+        """What a subscription asks for, read back from its entries."""
+        if subscription not in self:
+            raise ContentcastError(f"there is no subscription {subscription}")
+        cells = self._all_views()[1]
+        wanted = self.store.tagged(subscription)
+        found = []
+        for cell in set(self.store.cells_of(subscription)):
+            at, _ = kernels.find_entry(cells, cell, wanted, 0)
+            while at >= 0:
+                found.append(read_entry(self.attributes, self.store, cell, int(at)))
+                at, _ = kernels.find_entry(cells, cell, wanted, at + 1)
+        return Predicate.of(self.space, found)
+
+    def statistics(self) -> dict[str, Any]:
+        store = self.store
+        cells = np.arange(store.cell_count)
+        return {
+            "subscriptions": self.count,
+            "entries": int(store.count[cells].sum()),
+            "cells": store.cell_count,
+            "bytes": store.bytes_used(),
+            "groups": [
+                {
+                    "gate": group.gate.kind,
+                    "on": group.gate.attribute or self._attributes_under(group.gate.word, group.gate.mask),
+                    "tests": [f"{kind} {arg}" for kind, arg in group.tests],
+                    "entries": int(store.count[cells[store.group_of[cells] == number]].sum()),
+                }
+                for number, group in enumerate(store.groups)
+            ],
+        }
+
+    def _attributes_under(self, word: int, mask: int) -> str:
+        names = [
+            name
+            for name, each in self.attributes.dictionaries.items()
+            if each.word == word and mask & (((1 << each.bits) - 1) << each.shift)
+        ]
+        return ", ".join(names)
+
+    # --- matching
+
+    def prepare(self) -> None:
+        """Make the arrays that the kernels read, so that threads find them made."""
+        self._all_views()
+
+    def _all_views(self) -> tuple[Any, Any, dict[str, int], dict[str, int], int]:
+        if self._views is None:
+            sets = self.attributes.sets
+            starts = np.zeros(len(sets) + 1, np.int64)
+            np.cumsum([len(each) // 2 for each in sets], out=starts[1:])
+            pairs = np.array([key for each in sets for key in each], np.int64)
+            key_names = {name for group in self.store.groups for kind, name in group.tests if kind not in ("word", "text")}
+            key_names |= {gate.attribute for gate in self.filing.gates if gate.kind == "cells"}
+            key_column = {name: at for at, name in enumerate(sorted(key_names))}
+            text_column = {name: at for at, name in enumerate(self.attributes.texts)}
+            groups = self.store.group_arrays(key_column, text_column)
+            largest = int(self.store.count[: self.store.cell_count].max(initial=0))
+            self._views = groups, self.store.cells(starts, pairs), key_column, text_column, largest
+        return self._views
+
+    def encode(self, records: pa.RecordBatch) -> kernels.Events:
+        """The batch as the kernels read it. The columns have the space's types; a missing one is absent everywhere."""
+        _, _, key_column, text_column, _ = self._all_views()
+        count = records.num_rows
+        named = {name: records.column(at) for at, name in enumerate(records.schema.names)}
+
+        def column(name: str) -> pa.Array:
+            found = named.get(name)
+            return pa.nulls(count, self.space.kinds[name].arrow) if found is None else found
+
+        words = np.zeros((self.filing.words, count), np.int64)
+        for name, dictionary in self.attributes.dictionaries.items():
+            if dictionary.bits == 0:
+                continue  # no entry uses it yet
+            kernels.pack_word(dictionary.look_up(column(name)), words[dictionary.word], dictionary.shift)
+        keys = np.empty((len(key_column), count), np.int64)
+        ranks = np.empty((len(key_column), count), np.int64)
+        for name, at in key_column.items():
+            keys[at] = column_keys(self.space.kinds[name], column(name))
+            if name in self.filing.grids:
+                kernels.rank_keys(self.filing.grids[name], keys[at], ranks[at])
+        return kernels.Events(words, keys, ranks, *self._encode_texts(text_column, column, count))
+
+    def _encode_texts(self, text_column: dict[str, int], column: Any, count: int) -> tuple[Any, ...]:
+        values = np.full((len(text_column), count), -1, np.int64)
+        starts: list[tuple[Any, Any]] = []
+        holds, fails = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+        at_holds = at_fails = 0
+        for name, at in text_column.items():
+            encoded = column(name).dictionary_encode()
+            values[at] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            held_start, held, failed_start, failed = self.attributes.texts[name].answer_columns(encoded.dictionary.to_pylist())
+            starts.append((held_start + at_holds, failed_start + at_fails))
+            holds.append(held)
+            fails.append(failed)
+            at_holds, at_fails = at_holds + len(held), at_fails + len(failed)
+        width = max((len(each) for each, _ in starts), default=1)
+        padded = np.zeros((2, len(starts), width), np.int64)
+        for row, (held_start, failed_start) in enumerate(starts):
+            padded[0, row, : len(held_start)], padded[1, row, : len(failed_start)] = held_start, failed_start
+        return values, padded[0], padded[1], np.concatenate(holds), np.concatenate(fails)
+
+    def match(self, records: pa.RecordBatch) -> Matches:
+        """The matches of a batch, in one piece."""
+        count = records.num_rows
+        pieces = [found for _, found in self.match_bounded(records, int(self._per_event * count * 1.15) + 1024)]
+        if len(pieces) == 1:
+            found = pieces[0]
+        else:
+            bases = np.cumsum([0, *(len(each.ids) for each in pieces)])
+            ends = [each.ends + bases[at] for at, each in enumerate(pieces)]
+            ids = [each.ids for each in pieces]
+            found = Matches(np.concatenate([np.zeros(0, np.int64), *ends]), np.concatenate([np.zeros(0, np.int64), *ids]))
+        if count:
+            self._per_event = max(1.0, len(found.ids) / count)
+        return found
+
+    def match_one(self, event: Mapping[str, Any]) -> list[int] | None:
+        """The ids of one event, ascending; None if the index has string tests, which only a batch answers."""
+        if self.attributes.texts:
+            return None
+        if self._views is None or self._single is None:
+            self._single = SingleMatcher(self)
+        return self._single.match(event)
+
+    def match_bounded(self, records: pa.RecordBatch, most: int) -> Iterator[tuple[int, Matches]]:
+        """The matches in pieces of at most `most` ids, or one event's; each with the number of its first event."""
+        groups, cells, _, _, largest = self._all_views()
+        events = self.encode(records)
+        count = records.num_rows
+        stamps = np.zeros(self.store.several_count, np.int64)
+        ends = np.empty(count, np.int64)
+        done, room = 0, most + kernels.SLACK
+        while done < count:
+            out = _pooled(room)
+            following = kernels.match(groups, cells, events, done, count, out, ends, largest, stamps)
+            if following == done:
+                room *= 2  # not even one event fits; a cell's ids are counted before they are tested
+                stamps[:] = 0
+                continue
+            yield done, Matches(ends[done:following].copy(), out[: int(ends[following - 1])])
+            stamps[:] = 0
+            done, room = following, most + kernels.SLACK
+
+
+def _pooled(count: int) -> Ints:
+    """Memory from Arrow's pool, which keeps what was used before: fresh pages cost more than the matching."""
+    return np.frombuffer(pa.allocate_buffer(8 * count), np.int64)

@@ -1,0 +1,251 @@
+"""Conjunctions as entries: each constraint in the one form that the kernels test.
+
+    equal    a code under a mask (`codes`); IS NULL is the code for absent
+    range    first <= key <= last, of the kinds with order keys
+    set      one of several ranges, too many to make an entry of each
+    text     a number of the attribute's `texts.TextIndex`
+
+A constraint of few alternatives (IN, OR on one attribute, "absent or ...") becomes several entries, of which at most one can
+match, so that each can be found by equality. Columns are sparse: for each attribute only the entries that constrain it.
+Rule: the entries of a subscription accept exactly what its predicate accepts; only those of one with several conjunctions may
+match twice (`multiple`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, Dictionary
+from contentcast.matching.index.texts import TextIndex
+from contentcast.model.constraint import Constraint
+from contentcast.model.keys import KEYED, key_of, last_key
+from contentcast.model.predicate import Conjunction
+from contentcast.model.space import Space
+from contentcast.model.table import ConstraintColumn, PredicateTable
+
+MOST_ALTERNATIVES: Final = 32
+"""More values than this of one constraint stay together as a set."""
+MOST_ENTRIES: Final = 64
+"""More entries than this of one subscription: the largest constraints stay together."""
+
+Ints = npt.NDArray[np.int64]
+Atom = tuple[str, int, int]
+"""('equal', code, 0), ('range', first, last), ('set', number, 0) or ('text', tagged number, 0)."""
+
+
+@dataclass(slots=True)
+class Attributes:
+    """What the entries' numbers mean, per attribute: dictionaries, text indexes, sets of ranges."""
+
+    space: Space
+    dictionaries: dict[str, Dictionary] = field(default_factory=dict)
+    texts: dict[str, TextIndex] = field(default_factory=dict)
+    sets: list[tuple[int, ...]] = field(default_factory=list)
+    set_numbers: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def dictionary(self, name: str) -> Dictionary:
+        found = self.dictionaries.get(name)
+        if found is None:
+            found = self.dictionaries[name] = Dictionary(self.space.kinds[name])
+        return found
+
+    def text(self, name: str) -> TextIndex:
+        return self.texts.setdefault(name, TextIndex())
+
+    def set_number(self, cuts: tuple[int, ...]) -> int:
+        number = self.set_numbers.get(cuts)
+        if number is None:
+            number = self.set_numbers[cuts] = len(self.sets)
+            self.sets.append(cuts)
+        return number
+
+
+@dataclass(slots=True)
+class Column:
+    """What some entries ask of one attribute in one form; `value` and `last` as the form has them."""
+
+    entry: Ints
+    value: Ints
+    last: Ints
+
+
+@dataclass(slots=True)
+class Entries:
+    """`count` entries; `owner` is the row of the predicate; `columns[form, attribute]`."""
+
+    count: int
+    owner: Ints
+    multiple: npt.NDArray[np.bool_]
+    columns: dict[tuple[str, str], Column]
+
+
+def entries_of(table: PredicateTable, attributes: Attributes) -> Entries:
+    count = table.conjunction_count
+    special = _special(table)
+    plain = np.ones(count, np.bool_)
+    plain[special] = False
+    number = np.cumsum(plain) - 1  # conjunction -> entry, for the plain ones
+    owners = [table.predicate_of[plain]]
+    pieces: dict[tuple[str, str], list[tuple[Any, Any, Any]]] = {}
+    for name, column in table.columns.items():
+        for form, rows, value, last in _plain_forms(name, column, plain, attributes):
+            pieces.setdefault((form, name), []).append((number[column.conjunction[rows]], value, last))
+    conjunctions = np.bincount(table.predicate_of, minlength=table.count) if count else np.zeros(table.count, np.int64)
+    made = _SpecialEntries(attributes, int(plain.sum()))
+    for conjunction in special.tolist():
+        predicate = int(table.predicate_of[conjunction])
+        made.add(predicate, table.conjunction(conjunction), max(1, MOST_ENTRIES // int(conjunctions[predicate])))
+    for key, lists in made.columns.items():
+        pieces.setdefault(key, []).append(tuple(np.array(each, np.int64) for each in lists))  # type: ignore[arg-type]
+    owner = np.concatenate([*owners, np.array(made.owners, np.int64)])
+    columns = {
+        key: Column(*(np.concatenate([part[i] for part in parts]).astype(np.int64) for i in range(3)))
+        for key, parts in pieces.items()
+    }
+    return Entries(len(owner), owner, (conjunctions > 1)[owner], columns)
+
+
+def _special(table: PredicateTable) -> Ints:
+    """The conjunctions that need a look one by one."""
+    found = [column.conjunction[column.other >= 0] for column in table.columns.values()]
+    for column in table.columns.values():
+        if column.kind.name == "int":
+            # Keys cannot tell -2^63 from the next int (it makes room for absent), so a range that begins there is split.
+            found.append(
+                column.conjunction[(column.other < 0) & (column.first == ABSENT_KEY + 1) & (column.last > column.first)]
+            )
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+
+def _plain_forms(
+    name: str, column: ConstraintColumn, plain: npt.NDArray[np.bool_], attributes: Attributes
+) -> Iterator[tuple[str, Any, Ints, Ints]]:
+    mine = (column.other < 0) & plain[column.conjunction]
+    if column.kind.name not in KEYED:
+        rows = np.flatnonzero(mine)
+        if len(rows):
+            dictionary = attributes.dictionary(name)
+            codes = np.array([dictionary.code(each) for each in column.values.to_pylist()], np.int64)
+            yield "equal", rows, codes[column.code[rows]], np.zeros(len(rows), np.int64)
+        return
+    rows = np.flatnonzero(mine & (column.first == column.last))
+    if len(rows):
+        yield (
+            "equal",
+            rows,
+            attributes.dictionary(name).codes_of(column.first[rows]).astype(np.int64),
+            np.zeros(len(rows), np.int64),
+        )
+    rows = np.flatnonzero(mine & (column.first != column.last))
+    if len(rows):
+        yield "range", rows, np.maximum(column.first[rows], ABSENT_KEY + 1), column.last[rows]
+
+
+class _SpecialEntries:
+    """Entries of conjunctions that hold something else than single values and single ranges."""
+
+    def __init__(self, attributes: Attributes, first: int) -> None:
+        self.attributes, self.next = attributes, first
+        self.owners: list[int] = []
+        self.columns: dict[tuple[str, str], tuple[list[int], list[int], list[int]]] = {}
+
+    def add(self, owner: int, conjunction: Conjunction, most: int) -> None:
+        for atoms in alternatives(self.attributes, conjunction, most):
+            for name, (form, value, last) in atoms:
+                entry, values, lasts = self.columns.setdefault((form, name), ([], [], []))
+                entry.append(self.next)
+                values.append(value)
+                lasts.append(last)
+            self.owners.append(owner)
+            self.next += 1
+
+
+def alternatives(attributes: Attributes, conjunction: Conjunction, most: int) -> Iterator[list[tuple[str, Atom]]]:
+    """The entries of one conjunction, at most `most`: one atom per attribute."""
+    options = {name: _atoms(attributes, name, constraint) for name, constraint in conjunction.items}
+    joinable = {name: each for name, each in conjunction.items if not _tells_the_least_ints_apart(each)}
+    while joinable and math.prod(map(len, options.values())) > most:
+        widest = max(joinable, key=lambda name: len(options[name]))
+        options[widest] = [_together(attributes, widest, joinable.pop(widest))]
+    for chosen in product(*options.values()):
+        yield list(zip(options, chosen, strict=True))
+
+
+def _atoms(attributes: Attributes, name: str, constraint: Constraint) -> list[Atom]:
+    kind = attributes.space.kinds[name]
+    pairs = list(constraint.ranges.pairs())
+    absent: list[Atom] = []
+    if constraint.absent:
+        attributes.dictionary(name)  # every dictionary has the code for absent
+        absent.append(("equal", ABSENT, 0))
+    apart = _tells_the_least_ints_apart(constraint)
+    crowded = len(pairs) > MOST_ALTERNATIVES and not apart
+    if crowded or not constraint.only_ranges:
+        return [_together(attributes, name, constraint)]
+    if kind.name in KEYED:
+        found: list[Atom] = []
+        for low, high in pairs:
+            found += _range_atoms(attributes, name, key_of(kind, low), last_key(kind, high))
+        # Several ranges gain nothing by being filed one by one; several values do.
+        several_ranges = len(absent + found) > 1 and any(form == "range" for form, _, _ in found)
+        return [_together(attributes, name, constraint)] if several_ranges and not apart else absent + found
+    if all(kind.successor(low) == high for low, high in pairs):
+        return absent + [("equal", attributes.dictionary(name).code(low), 0) for low, _ in pairs]
+    return [_together(attributes, name, constraint)]
+
+
+def _range_atoms(attributes: Attributes, name: str, first: int, last: int) -> list[Atom]:
+    dictionary = attributes.dictionary
+    if first == last:
+        return [("equal", dictionary(name).code(first), 0)]
+    if first == ABSENT_KEY + 1 and attributes.space[name].kind == "int":
+        return [("equal", dictionary(name).code(first), 0), *_range_atoms(attributes, name, first + 1, last)]
+    return [("range", max(first, ABSENT_KEY + 1), last)]
+
+
+def _together(attributes: Attributes, name: str, constraint: Constraint) -> Atom:
+    if attributes.space[name].kind not in KEYED:
+        return ("text", attributes.text(name).tagged(constraint), 0)
+    return ("set", attributes.set_number(_closed_pairs(constraint)), 0)
+
+
+def _closed_pairs(constraint: Constraint) -> tuple[int, ...]:
+    """first, last, first, last ... of the constraint's keys, ascending, absent included."""
+    kind = constraint.ranges.kind
+    found: list[int] = [ABSENT_KEY, ABSENT_KEY] if constraint.absent else []
+    for low, high in constraint.ranges.pairs():
+        found += [max(key_of(kind, low), ABSENT_KEY + 1), last_key(kind, high)]
+    return tuple(found)
+
+
+def _tells_the_least_ints_apart(constraint: Constraint) -> bool:
+    """Keys cannot tell -2^63 from the next int, so a constraint that does must not become a set."""
+    ranges = constraint.ranges
+    return ranges.kind.name == "int" and (ABSENT_KEY in ranges) != (ABSENT_KEY + 1 in ranges)
+
+
+def joined(parts: list[Entries], predicates: list[int]) -> Entries:
+    """The entries of several tables, of so many predicates each, as those of one."""
+    entry_base = np.cumsum([0, *(part.count for part in parts)])
+    owner_base = np.cumsum([0, *predicates])
+    columns: dict[tuple[str, str], Column] = {}
+    for key in dict.fromkeys(key for part in parts for key in part.columns):
+        held = [(at, part.columns[key]) for at, part in enumerate(parts) if key in part.columns]
+        columns[key] = Column(
+            np.concatenate([column.entry + entry_base[at] for at, column in held]),
+            np.concatenate([column.value for _, column in held]),
+            np.concatenate([column.last for _, column in held]),
+        )
+    return Entries(
+        int(entry_base[-1]),
+        np.concatenate([part.owner + owner_base[at] for at, part in enumerate(parts)]),
+        np.concatenate([part.multiple for part in parts]),
+        columns,
+    )

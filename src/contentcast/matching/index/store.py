@@ -1,0 +1,319 @@
+"""Groups and cells as they grow and shrink: the arrays that the kernels walk, and the ways to change them.
+
+A group is a gate with the tests that are left behind it. Its table leads from a key (the codes under the gate's mask, the
+grid cell, the text constraint's number) to a cell; a cell is a stretch of the arena (see `kernels`). A cell that is full
+moves to the arena's end with twice the room, so one more subscription never moves more than one cell.
+Rule: only this file writes the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from contentcast.matching.index import kernels
+from contentcast.matching.index.kernels import Cells, Groups, References
+from contentcast.matching.index.plan import Gate, Test
+
+Ints = npt.NDArray[np.int64]
+
+LEVEL_BITS: Final = 2
+"""Of a grid: a level's cell is four cells of the finer one."""
+
+_WIDTH: Final = {"word": 2, "range": 2, "low": 1, "high": 1, "set": 1, "text": 1}
+_TEST: Final = {
+    "word": kernels.T_WORD,
+    "low": kernels.T_LOW,
+    "high": kernels.T_HIGH,
+    "range": kernels.T_RANGE,
+    "set": kernels.T_SET,
+    "text": kernels.T_TEXT,
+}
+_GATE: Final = {"open": kernels.OPEN, "equal": kernels.EQUAL, "cells": kernels.CELLS, "text": kernels.TEXT}
+
+
+@dataclass(slots=True)
+class Group:
+    """`level`: of a cells gate, 0 for the finest."""
+
+    gate: Gate
+    level: int
+    tests: tuple[Test, ...]
+    table: int = 0
+    size: int = 0
+    keys: int = 0
+
+    @property
+    def width(self) -> int:
+        return 1 + sum(_WIDTH[kind] for kind, _ in self.tests)
+
+    def columns(self) -> Iterator[tuple[Test, int]]:
+        """Each test with the column where its numbers begin."""
+        at = 1
+        for test in self.tests:
+            yield test, at
+            at += _WIDTH[test[0]]
+
+
+def ordered(signature: frozenset[Test]) -> tuple[Test, ...]:
+    """The cheap and telling tests first."""
+    rank = {"word": 0, "range": 1, "low": 2, "high": 3, "set": 4, "text": 5}
+    return tuple(sorted(signature, key=lambda test: (rank[test[0]], str(test[1]))))
+
+
+def _zeros(count: int, dtype: Any = np.int64, fill: int = 0) -> Any:
+    return np.full(count, fill, dtype)
+
+
+@dataclass(slots=True)
+class Store:
+    """All cells of an index. `columns_of` and `rows_of` tell where an attribute's keys and texts stand in a batch."""
+
+    groups: list[Group] = field(default_factory=list)
+    arena: Ints = field(default_factory=lambda: np.empty(1 << 12, np.int64))
+    free: int = 0
+    cell_count: int = 0
+    cell: Ints = field(default_factory=lambda: np.zeros((64, kernels.CELL_ROW), np.int64))
+    group_of: Any = field(default_factory=lambda: _zeros(64, np.int32))
+    key_of: Ints = field(default_factory=lambda: _zeros(64))
+    table: Ints = field(default_factory=lambda: np.full((64, 2), -1, np.int64))
+    table_end: int = 0
+    run_start: Ints = field(default_factory=lambda: _zeros(0))
+    run_length: Ints = field(default_factory=lambda: _zeros(0))
+    run_ids: Ints = field(default_factory=lambda: _zeros(0))
+    several: Ints = field(default_factory=lambda: _zeros(0))
+    several_count: int = 0
+    several_numbers: dict[int, int] = field(default_factory=dict)
+    references: References = field(
+        default_factory=lambda: References(_zeros(64), _zeros(64, np.int32, -1), _zeros(64, np.int32), _zeros(64, np.int32))
+    )
+    slots_used: int = 0
+    references_used: int = 0
+
+    # --- columns of the cells
+
+    @property
+    def base(self) -> Ints:
+        return self.cell[:, kernels.BASE]
+
+    @property
+    def count(self) -> Ints:
+        return self.cell[:, kernels.COUNT]
+
+    @property
+    def room(self) -> Ints:
+        return self.cell[:, kernels.ROOM]
+
+    # --- views for the kernels
+
+    def cells(self, set_start: Ints, set_pairs: Ints) -> Cells:
+        return Cells(
+            self.arena, self.cell, self.table,
+            self.run_start, self.run_length, self.run_ids, self.several, set_start, set_pairs,
+        )  # fmt: skip
+
+    def group_arrays(self, key_column: dict[str, int], text_column: dict[str, int]) -> Groups:
+        """The groups as arrays, those that open most easily last."""
+        kinds, args, masks, tables, sizes, shifts = ([] for _ in range(6))
+        starts, test_kinds, test_args, test_columns = [0], [], [], []
+        for group in self.groups:
+            gate = group.gate
+            kinds.append(_GATE[gate.kind])
+            args.append(
+                {
+                    "equal": gate.word,
+                    "cells": key_column.get(gate.attribute, 0),
+                    "text": text_column.get(gate.attribute, 0),
+                }.get(gate.kind, 0)
+            )
+            masks.append(gate.mask if gate.kind == "equal" else LEVEL_BITS * group.level)
+            tables.append(group.table)
+            sizes.append(group.size)
+            shifts.append(64 - (group.size.bit_length() - 1) if group.size else 63)
+            for (kind, arg), column in group.columns():
+                test_kinds.append(_TEST[kind])
+                test_args.append(arg if kind == "word" else (text_column if kind == "text" else key_column)[arg])
+                test_columns.append(column)
+            starts.append(len(test_kinds))
+        return Groups(
+            *(np.array(each, np.int64) for each in (kinds, args, masks, tables, sizes, shifts, starts)),
+            *(np.array(each, np.int64) for each in (test_kinds, test_args, test_columns)),
+        )
+
+    # --- finding cells
+
+    def cells_for(self, number: int, keys: Ints, reach: int = 0) -> Any:
+        """The cell of each key in a group's table, made where there is none. `reach`: a direct table's least size."""
+        group = self.groups[number]
+        self._fit_table(group, keys, reach)
+        found = np.empty(len(keys), np.int32)
+        first_new = self.cell_count
+        if group.gate.kind == "equal":
+            self._fit_cells(self.cell_count + len(keys))
+            shift = 64 - (group.size.bit_length() - 1)
+            self.cell_count = kernels.find_or_add_keys(self.table, group.table, group.size, shift, keys, self.cell_count, found)
+        else:
+            distinct = np.unique(keys)
+            new = distinct[self.table[group.table + distinct, 1] < 0]
+            self._fit_cells(self.cell_count + len(new))
+            self.table[group.table + new, 1] = np.arange(self.cell_count, self.cell_count + len(new))
+            self.cell_count += len(new)
+            found[:] = self.table[group.table + keys, 1]
+        made = self.cell_count - first_new
+        group.keys += made
+        if made:
+            places, at = np.unique(found, return_index=True)
+            fresh = places >= first_new
+            self.group_of[places[fresh]] = number
+            self.key_of[places[fresh]] = keys[at[fresh]]
+            self.cell[places[fresh], kernels.PLAIN] = 1
+        return found
+
+    def _fit_table(self, group: Group, keys: Ints, reach: int) -> None:
+        if group.gate.kind == "equal":
+            wanted = 8
+            while wanted < 2 * (group.keys + len(keys) + 1):
+                wanted *= 2
+        else:
+            wanted = max(reach, int(keys.max()) + 1 if len(keys) else 1, group.size)
+            if wanted > group.size:
+                wanted = max(wanted, group.size * 2)
+        if wanted <= group.size:
+            return
+        old = self.table[group.table : group.table + group.size].copy()
+        self.table = _fit(self.table, self.table_end + wanted, -1)
+        group.table, group.size = self.table_end, wanted
+        self.table[group.table : group.table + wanted] = -1
+        self.table_end += wanted
+        if group.gate.kind == "equal":
+            held = old[old[:, 1] >= 0]
+            kernels.put_keys(self.table, group.table, wanted, _shift(wanted), held[:, 0].copy(), held[:, 1].copy())
+        else:
+            self.table[group.table : group.table + len(old)] = old
+
+    def _fit_cells(self, count: int) -> None:
+        for name in ("cell", "group_of", "key_of"):
+            setattr(self, name, _fit(getattr(self, name), count))
+
+    # --- changing
+
+    def append(self, number: int, cell_of: Any, columns: Ints, lengths: Ints) -> None:
+        """Entries of one group (columns[0] their ids) into their cells."""
+        width = self.groups[number].width
+        counts = np.bincount(cell_of, minlength=self.cell_count)[: self.cell_count]
+        empty = np.flatnonzero((counts > 0) & (self.room[: self.cell_count] == 0))
+        sizes = counts[empty]
+        self._fit_arena(self.free + int(sizes.sum()) * width)
+        self.base[empty] = self.free + np.concatenate([[0], np.cumsum(sizes * width)[:-1]]) if len(empty) else 0
+        self.room[empty] = sizes
+        self.free += int(sizes.sum()) * width
+        rows = np.argsort(cell_of, kind="stable") if len(cell_of) > 1 else np.zeros(len(cell_of), np.int64)
+        none = _zeros(0)
+        done = 0
+        while True:
+            self.free, more = kernels.append_entries(
+                self.cells(none, none), rows[done:], cell_of[rows[done:]], columns, lengths, self.free
+            )
+            done += more
+            if done == len(rows):
+                return
+            self._fit_arena(self.free + 16 * width * int(self.room[cell_of[rows[done]]] + 4))
+
+    def _fit_arena(self, size: int) -> None:
+        # np.empty takes no memory until it is written: room for twice as much costs nothing, and moving is rare.
+        self.arena = _fit(self.arena, size + kernels.SLACK, None)
+
+    def add_runs(self, starts: Ints, lengths: Ints, ids: Ints) -> int:
+        """Runs of ids with one entry; returns the number of the first."""
+        first = len(self.run_start)
+        self.run_start = np.concatenate([self.run_start, starts + len(self.run_ids)])
+        self.run_length = np.concatenate([self.run_length, lengths])
+        self.run_ids = np.concatenate([self.run_ids, ids, _zeros(kernels.SLACK)])
+        return first
+
+    def add_several(self, ids: Ints) -> Ints:
+        """Subscriptions with several conjunctions; returns their tagged ids."""
+        numbers = np.arange(self.several_count, self.several_count + len(ids))
+        self.several = _fit(self.several, self.several_count + len(ids))
+        self.several[numbers] = ids
+        self.several_numbers.update(zip(ids.tolist(), numbers.tolist(), strict=True))
+        self.several_count += len(ids)
+        return ~(2 * numbers + 1)
+
+    def refer(self, ids: Ints, cells: Any) -> None:
+        """Remember that these ids have entries in these cells."""
+        room = self.references_used + len(ids)
+        if 2 * (self.slots_used + len(ids)) > len(self.references.id):
+            size = len(self.references.id)
+            while size < 3 * (self.slots_used + len(ids)):
+                size *= 2
+            larger = References(_zeros(size), _zeros(size, np.int32, -1), self.references.cell, self.references.next)
+            kernels.move_references(self.references, larger, _shift(size))
+            self.references = larger
+        cell, following = _fit(self.references.cell, room), _fit(self.references.next, room)
+        self.references = References(self.references.id, self.references.head, cell, following)
+        self.slots_used += kernels.add_references(self.references, self.reference_shift, ids, cells, self.references_used)
+        self.references_used = room
+
+    @property
+    def reference_shift(self) -> int:
+        return _shift(len(self.references.id))
+
+    def cells_of(self, subscription: int) -> list[int]:
+        """The cells that hold its entries."""
+        slot = kernels.find_id(self.references, self.reference_shift, subscription)
+        found = []
+        at = int(self.references.head[slot])
+        while at >= 0:
+            found.append(int(self.references.cell[at]))
+            at = int(self.references.next[at])
+        return [cell for cell in found if cell >= 0]
+
+    def forget(self, subscription: int) -> None:
+        self.several_numbers.pop(subscription, None)
+        slot = kernels.find_id(self.references, self.reference_shift, subscription)
+        self.references.head[slot] = -2
+
+    def bytes_used(self) -> int:
+        return int(sum(each.nbytes for each in self.arrays().values()) - 8 * (len(self.arena) - self.free))
+
+    def arrays(self) -> dict[str, Any]:
+        """All there is to save, by name."""
+        found = {
+            each.name: getattr(self, each.name) for each in fields(self) if isinstance(getattr(self, each.name), np.ndarray)
+        }
+        return found | {f"references.{name}": array for name, array in self.references._asdict().items()}
+
+    def thaw(self) -> bool:
+        """Before a change: a mapped file becomes memory of our own. True if it was one."""
+        if self.arena.flags.writeable:
+            return False
+        for name, array in self.arrays().items():
+            if "." not in name:
+                setattr(self, name, array.copy())
+        self.references = References(*(each.copy() for each in self.references))
+        return True
+
+    def tagged(self, subscription: int) -> int:
+        """The id as its entries carry it, if it has several conjunctions."""
+        number = self.several_numbers.get(subscription)
+        return subscription if number is None else ~(2 * number + 1)
+
+
+def _shift(size: int) -> int:
+    return 64 - (size.bit_length() - 1)
+
+
+def _fit(array: Any, size: int, fill: int | None = 0) -> Any:
+    """The array, or a copy with room for `size` and some more."""
+    if size <= len(array):
+        return array
+    room = max(size + size // 2, 64)
+    shape = (room, *array.shape[1:])
+    larger = np.empty(shape, array.dtype) if fill is None else np.full(shape, fill, array.dtype)
+    larger[: len(array)] = array
+    return larger

@@ -1,0 +1,229 @@
+"""MatchIndex as its users meet it: what it takes, what it gives, what it refuses, and its files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import contentcast as cc
+from contentcast.workload import scenario
+
+TRADES = cc.Space("trades", issue="string", price="float", volume="int")
+EVENT = {"issue": "IBM", "price": 119.5, "volume": 5000}
+
+
+@pytest.fixture
+def index() -> cc.MatchIndex:
+    index = cc.MatchIndex(TRADES)
+    index.add(1, "issue = 'IBM' AND price < 120 AND volume > 1000")
+    index.add_many([2, 3, 4], ["issue = 'SAP'", "price BETWEEN 100 AND 200", "issue LIKE '%B%' OR volume IS NULL"])
+    return index
+
+
+def pairs(found: pa.RecordBatch) -> list[tuple[int, int]]:
+    return sorted(zip(found.column("event").to_pylist(), found.column("subscription").to_pylist(), strict=True))
+
+
+def test_the_ids_of_those_who_get_the_event_ascending(index: cc.MatchIndex) -> None:
+    assert index.match(EVENT) == [1, 3, 4]
+    assert index.match({}) == [4]
+    assert len(index) == 4
+    assert list(index) == [1, 2, 3, 4]
+    assert 3 in index
+    assert 9 not in index
+
+
+def test_one_event_is_checked_like_a_batch(index: cc.MatchIndex) -> None:
+    without_texts = cc.MatchIndex(cc.Space("nested", {"detail.state": "string", "price": "float"}))
+    without_texts.add(1, "`detail.state` = 'up' AND price < 5")
+    assert without_texts.match({"detail": {"state": "up"}, "price": 4}) == [1]
+    assert without_texts.match({"detail.state": "up", "price": None}) == []
+    for event, message in (
+        ({"prise": 1.0}, "did you mean 'price'"),
+        ({"price": "cheap"}, "attribute price: 'cheap' is a string, not a float"),
+        ({"price": float("nan")}, "NaN is not a value"),
+    ):
+        with pytest.raises(cc.EventError, match=message):
+            without_texts.match(event)
+
+
+def test_a_removed_subscription_gets_nothing_and_its_id_is_free_again(index: cc.MatchIndex) -> None:
+    index.remove(3)
+    assert index.match(EVENT) == [1, 4]
+    index.add(3, "volume = 5000")
+    assert index.match(EVENT) == [1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda index: index.add(1, "price < 1"), "subscription 1 is already there"),
+        (lambda index: index.add_many([7, 7], ["price < 1", "price < 2"]), "subscription 7 is given twice"),
+        (lambda index: index.add_many([7, 8], ["price < 1"]), "2 ids for 1 predicates"),
+        (lambda index: index.add_many([7, 8], ["price < 1", "prise < 1"]), "did you mean 'price'"),
+        (lambda index: index.add(-1, "price < 1"), "from 0 to 2\\^62 - 1, not -1"),
+        (lambda index: index.add_many(["a"], ["price < 1"]), "ids are ints, not"),
+        (lambda index: index.remove(9), "there is no subscription 9"),
+        (lambda index: index.remove_many([1, 9]), "there is no subscription 9"),
+        (lambda index: index.add(9, cc.parse_predicate(cc.Space("other", x="int"), "x = 1")), "other does not fit"),
+    ],
+)
+def test_what_does_not_fit_is_named_and_changes_nothing(index: cc.MatchIndex, change: Any, message: str) -> None:
+    with pytest.raises(cc.ContentcastError, match=message):
+        change(index)
+    assert list(index) == [1, 2, 3, 4]
+    assert index.match(EVENT) == [1, 3, 4]
+
+
+def test_bad_texts_can_be_left_out_and_are_reported_by_id(index: cc.MatchIndex) -> None:
+    refused = index.add_many([10, 11, 12], ["price > 1", "prise > 1", "volume > 1"], on_error="reject")
+    assert list(refused) == [11]
+    assert "did you mean 'price'" in str(refused[11])
+    assert index.match(EVENT) == [1, 3, 4, 10, 12]
+
+
+def test_arrow_columns_in_every_guise(index: cc.MatchIndex) -> None:
+    plain = pa.table({"issue": ["IBM", "SAP", None], "price": [119.5, None, 150.0], "volume": [5000, 1, None]})
+    expected = [(0, 1), (0, 3), (0, 4), (1, 2), (2, 3), (2, 4)]
+    dictionary = plain.set_column(0, "issue", plain.column("issue").dictionary_encode())
+    large = plain.set_column(0, "issue", plain.column("issue").cast(pa.large_string()))
+    narrow = plain.set_column(2, "volume", plain.column("volume").cast(pa.int16()))
+    chunked = pa.concat_tables([plain.slice(0, 1), plain.slice(1)])
+    sliced = pa.concat_tables([plain.slice(2), plain]).combine_chunks().slice(1)
+    extra = plain.append_column("desk", pa.array(["x", "y", "z"])).select(["desk", "volume", "price", "issue"])
+    for guise in (plain, dictionary, large, narrow, chunked, sliced, extra, plain.to_batches()[0]):
+        assert pairs(index.match_batch(guise)) == expected
+    assert pairs(index.match_batch(plain.select(["price"]))) == [(0, 3), (0, 4), (1, 4), (2, 3), (2, 4)]
+    assert pairs(index.match_batch(pa.table({"desk": ["x"]}))) == [(0, 4)]
+    assert pairs(index.match_batch(plain.slice(0, 0))) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        (pa.table({"price": ["cheap"]}), "column price is string, and the attribute is a float"),
+        (pa.table({"volume": [1.5]}), "column volume is double, and the attribute is an int"),
+        (pa.table({"price": [1.0, float("nan")]}), "event 1: NaN is not a value"),
+        (cc.EventBatch.from_dicts(cc.Space("other", price="float"), [{"price": 1.0}]), "a batch of the space other"),
+        ([{"price": 1.0}], "not as list"),
+    ],
+)
+def test_events_that_do_not_fit_are_refused_by_name(index: cc.MatchIndex, events: Any, message: str) -> None:
+    with pytest.raises(cc.EventError, match=message):
+        index.match_batch(events)
+
+
+def test_explain_names_the_test_that_fails(index: cc.MatchIndex) -> None:
+    assert index.explain(EVENT) == {"matched": [1, 3, 4]}
+    told = index.explain({**EVENT, "volume": 10}, 1)
+    assert told["matched"] is False
+    assert told["failed"] == [{"test": "volume >= 1001", "value": 10}]
+    assert index.explain(EVENT, 3) == {
+        "subscription": 3,
+        "matched": True,
+        "predicate": "price BETWEEN 100.0 AND 200.0",
+        "failed": [],
+    }
+
+
+def test_a_stream_of_batches_is_numbered_through_and_bounded() -> None:
+    index = cc.MatchIndex(TRADES)
+    index.add_many(range(50), ["TRUE"] * 50)
+    batches = [pa.table({"price": [1.0] * 7}), pa.table({"price": [2.0] * 3})]
+    pieces = list(index.match_stream(batches, most_pairs=120))
+    assert max(piece.num_rows for piece in pieces) <= 120
+    assert sorted(pair for piece in pieces for pair in pairs(piece)) == [(e, s) for e in range(10) for s in range(50)]
+
+
+def test_what_it_is_made_of_can_be_asked(index: cc.MatchIndex) -> None:
+    told = index.statistics()
+    assert told["subscriptions"] == 4
+    assert sum(group["entries"] for group in told["groups"]) == told["entries"] >= 4
+
+
+EVERY_KIND = cc.Space("every", s="string", i="int", f="float", b="bool", t="timestamp", y="bytes")
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EVERY_TEXT = [
+    "s = 'a'",
+    "s LIKE 'a%z'",
+    "NOT startswith(s, 'q')",
+    "i IN (" + ", ".join(map(str, range(0, 400, 2))) + ")",
+    "i IS NULL OR i > 5",
+    "f <> 2.5",
+    "b",
+    "t >= TIMESTAMP '2026-03-01'",
+    "y = X'00FF'",
+    "y > X'00'",
+    "s = 'a' AND i = 4 OR f < 1 AND NOT b",
+    "TRUE",
+    "FALSE",
+    "i > -9223372036854775808",
+]
+EVERY_EVENT = [
+    {"s": "a", "i": 4, "f": 2.5, "b": True, "t": NOON, "y": b"\x00\xff"},
+    {"s": "abcz", "i": -(2**63), "f": 0.5, "b": False, "y": b""},
+    {},
+]
+
+
+def test_a_file_holds_every_kind_and_operator(tmp_path: Path) -> None:
+    index = cc.MatchIndex(EVERY_KIND)
+    index.add_many(range(len(EVERY_TEXT)), EVERY_TEXT)
+    index.save(tmp_path / "index")
+    loaded = cc.MatchIndex.load(tmp_path / "index")
+    assert loaded.space == EVERY_KIND
+    for event in EVERY_EVENT:
+        expected = [at for at, text in enumerate(EVERY_TEXT) if cc.parse_predicate(EVERY_KIND, text).accepts(event)]
+        assert index.match(event) == expected
+        assert loaded.match(event) == expected
+    loaded.remove(0)  # the first change copies the file into memory
+    loaded.add(100, "s = 'a'")
+    assert loaded.match(EVERY_EVENT[0]) == [*index.match(EVERY_EVENT[0])[1:], 100]
+    assert cc.MatchIndex.load(tmp_path / "index").match(EVERY_EVENT[0]) == index.match(EVERY_EVENT[0])
+
+
+def matches_of(path: Path) -> int:
+    return cc.MatchIndex.load(path).match_batch(scenario("market", seed=2).events(500)).num_rows
+
+
+def test_a_file_is_shared_between_processes(tmp_path: Path) -> None:
+    drawn = scenario("market", seed=2)
+    index = cc.MatchIndex(drawn.space)
+    index.add_many(np.arange(5000), drawn.subscriptions(5000).column("predicate"))
+    index.save(tmp_path / "index")
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        counts = pool.map(matches_of, [tmp_path / "index"] * 2)
+    assert counts == [index.match_batch(drawn.events(500)).num_rows] * 2
+
+
+def test_files_that_are_not_ours_cut_off_or_damaged_are_refused(index: cc.MatchIndex, tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    index.save(path)
+    whole = path.read_bytes()
+    for content, message in (
+        (b"PK\x03\x04 something else", "is not an index"),
+        (b"", "is not an index"),
+        (whole[:-1], "is cut off"),
+        (whole[:40], "is damaged"),
+        (whole[:60] + b"\xff" + whole[61:], "is damaged"),
+        (whole.replace(b"INDEX 1", b"INDEX 9", 1), "another version"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(cc.ContentcastError, match=message):
+            cc.MatchIndex.load(path)
+    with pytest.raises(cc.ContentcastError, match="there is no index file"):
+        cc.MatchIndex.load(tmp_path / "nothing")
+
+
+def test_saving_leaves_nothing_half_written(index: cc.MatchIndex, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        index.save(tmp_path / "no such folder" / "index")
+    index.save(tmp_path / "index")
+    assert os.listdir(tmp_path) == ["index"]
