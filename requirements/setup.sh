@@ -115,4 +115,9 @@ for name in "$@"; do
     once "$name" "$lock" "the $(grep -c == "$lock") packages of $lock (minutes the first time)" --require-hashes -r "$lock"
 done
 once project pyproject.toml "contentcast itself, editable" --no-deps --no-build-isolation -e .
+if [ ! -e "$VENV/.stamps/kernels" ]; then
+    say "compiling the kernels (once; they are cached)"
+    "$VENV/bin/contentcast" run --size small --json >/dev/null
+    : >"$VENV/.stamps/kernels"
+fi
 rm -f "$MARK"

@@ -24,7 +24,7 @@ from contentcast import ContentcastError, __version__
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from contentcast.model import Constraint, Predicate, Space
+    from contentcast.model import Constraint, Predicate
     from contentcast.workload import Scenario
 
 EXAMPLES: Final = {
@@ -110,7 +110,7 @@ Deliveries = tuple[dict[str, Any], list[int]]
 
 @app.command(epilog=_example("run"))
 def run(
-    size: Annotated[Size, typer.Option(help="How many events meet how many subscriptions.")] = Size.SMALL,
+    size: Annotated[Size, typer.Option(help="How many events meet how many subscriptions.")] = Size.MEDIUM,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -131,9 +131,13 @@ def _match_all(market: Scenario, subscriptions: pa.RecordBatch, count: int) -> t
     """The first events that somebody wants, and what it all came to."""
     import numpy as np
 
+    import contentcast as cc
+
     started = perf_counter()
-    match = _matcher(market.space, subscriptions)
+    index = cc.MatchIndex(market.space)
+    index.add_many(subscriptions["subscription"], subscriptions["predicate"])
     built_s = perf_counter() - started
+    index.match_batch(market.events(1))  # the kernels are compiled now, or read from their cache
     shown: list[Deliveries] = []
     deliveries = unwanted = 0
     matching_s = 0.0
@@ -141,8 +145,9 @@ def _match_all(market: Scenario, subscriptions: pa.RecordBatch, count: int) -> t
         for start in range(0, count, ROWS_AT_A_TIME):
             events = market.events(min(ROWS_AT_A_TIME, count - start), start=start)
             before = perf_counter()
-            rows, ids = match(events)
+            pairs = index.match_batch(events)
             matching_s += perf_counter() - before
+            rows, ids = pairs["event"].to_numpy(), pairs["subscription"].to_numpy()
             wanted = np.unique(rows)
             deliveries += len(rows)
             unwanted += events.num_rows - len(wanted)
@@ -157,35 +162,6 @@ def _match_all(market: Scenario, subscriptions: pa.RecordBatch, count: int) -> t
         "index built in s": round(built_s, 3),
         "events/s": round(count / matching_s),
     }
-
-
-def _matcher(space: Space, subscriptions: pa.RecordBatch) -> Callable[[pa.RecordBatch], tuple[Any, Any]]:
-    """Events to two arrays, the rows and the ids of the subscriptions that want them."""
-    import numpy as np
-
-    import contentcast as cc
-    from contentcast.matching import Scan
-
-    ids, predicates = subscriptions["subscription"], subscriptions["predicate"]
-    if hasattr(cc, "MatchIndex"):
-        index = cc.MatchIndex(space)
-        index.add_many(ids, predicates)
-
-        def by_index(events: pa.RecordBatch) -> tuple[Any, Any]:
-            pairs = index.match_batch(events)
-            return pairs["event"].to_numpy(), pairs["subscription"].to_numpy()
-
-        return by_index
-    scan = Scan(space)
-    for each, predicate in zip(ids.to_pylist(), cc.parse_many(space, predicates), strict=True):
-        scan.add(each, predicate)
-
-    def by_scan(events: pa.RecordBatch) -> tuple[Any, Any]:
-        found = scan.match_batch(cc.EventBatch.from_arrow(space, events))
-        rows = np.repeat(np.arange(len(found)), [len(each) for each in found])
-        return rows, np.array([each for some in found for each in some], np.int64)
-
-    return by_scan
 
 
 def _show_who_gets_what(shown: list[Deliveries], subscriptions: pa.RecordBatch, totals: dict[str, Any]) -> None:

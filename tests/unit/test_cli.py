@@ -70,7 +70,7 @@ def test_version() -> None:
 
 
 def test_run_shows_who_gets_what_and_why() -> None:
-    said = works("run", "--seed", "7")
+    said = works("run", "--size", "small", "--seed", "7")
     assert "goes to" in said
     assert "desk-" in said
     assert "1,000 events met 1,000 subscriptions" in said
@@ -81,7 +81,7 @@ def test_run_counts_what_the_oracle_counts() -> None:
     predicates = list(contentcast.parse_many(market.space, market.subscriptions(1_000)["predicate"]))
     events = contentcast.EventBatch.from_arrow(market.space, market.events(1_000)).to_dicts()
     per_event = [sum(predicate.accepts(event) for predicate in predicates) for event in events]
-    totals = json.loads(works("run", "--seed", "7", "--json"))
+    totals = json.loads(works("run", "--size", "small", "--seed", "7", "--json"))
     assert totals["deliveries"] == sum(per_event)
     assert totals["events nobody wants"] == per_event.count(0)
 

@@ -1,8 +1,8 @@
 """One event at a time, in a few microseconds.
 
 A kernel call costs Python about as much for each array it is given as matching one event does, so here the arrays are handed
-over once: their addresses and shapes stand in one array, the header, and a call takes that, the event's numbers and room for the
-ids.
+over once: their addresses and shapes stand in one array, the header, and a call takes that, the event's numbers and room for
+the ids.
 Rule: a header is good until the index changes; `SingleMatcher` keeps the arrays alive whose addresses it holds.
 """
 
