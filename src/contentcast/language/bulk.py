@@ -24,6 +24,7 @@ from sqlglot import exp
 from contentcast.language import literals
 from contentcast.language.errors import PredicateError
 from contentcast.language.parser import parse_predicate, parse_tree
+from contentcast.language.quick import quick_tree
 from contentcast.model.keys import KEYED, NO_FLOAT, float_keys, key_ends
 from contentcast.model.space import Space
 from contentcast.model.table import PredicateTable, TableBuilder
@@ -63,10 +64,15 @@ def parse_many(
     builder = TableBuilder(space)
     for row, text in strange.items():
         _add_text(builder, row, text, on_error)
+    alone = [np.zeros(0, np.int64)]
     for shape, rows in _by_shape(column):
         rows = rows if not strange else rows[~np.isin(rows, list(strange))]
-        alone = len(rows) < _SMALLEST_GROUP or _DOUBTFUL.search(shape)
-        (_add_rows if alone else _add_shape)(builder, column.take(pa.array(rows)), rows, on_error)
+        if len(rows) < _SMALLEST_GROUP or _DOUBTFUL.search(shape):
+            alone.append(rows)
+        else:
+            _add_shape(builder, column.take(pa.array(rows)), rows, on_error)
+    together = np.sort(np.concatenate(alone))
+    _add_rows(builder, column.take(pa.array(together)), together, on_error)
     return builder.table(len(column))
 
 
@@ -153,7 +159,8 @@ def _add_rows(builder: TableBuilder, texts: pa.Array, rows: Ints, on_error: str)
 
 def _add_text(builder: TableBuilder, row: int, text: str, on_error: str) -> None:
     try:
-        builder.add(row, parse_predicate(builder.space, text))
+        tree = quick_tree(builder.space, text) if isinstance(text, str) else None
+        builder.add(row, parse_predicate(builder.space, text) if tree is None else normalise(builder.space, tree))
     except PredicateError as error:
         _fail(builder, row, error, on_error)
 

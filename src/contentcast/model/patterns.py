@@ -2,7 +2,7 @@
 
 A pattern is kept as its canonical LIKE text with backslash as the escape: `%%` is `%`, and in a run of wildcards the `_` come
 first (`%_` and `_%` mean the same), so that equal texts are what equal patterns nearly always have.
-Rule: `imply_together` and `have_no_match` are exact, except that both answer "no" past MOST_STATES.
+Rule: `imply_together` and `have_no_match` are exact, except that both answer "no" past MOST_STATES or MOST_READS.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import Final, Self
 
 MOST_STATES: Final = 4096
 """How far the inclusion test looks; patterns of a dozen wildcards stay far below."""
+
+MOST_READS: Final = 200_000
+"""How many letters it reads in all the patterns together: some 50 ms. A few patterns come nowhere near, sixty at once do."""
 
 
 class Wildcard(Enum):
@@ -152,58 +155,75 @@ def _matches(parts: tuple[tuple[Token, ...], ...], text: str) -> bool:
     return True
 
 
-Places = frozenset[int]
-"""Where in one pattern the reading may stand: before which of its tokens."""
+class Reading:
+    """A pattern as an automaton that reads a string, its states numbered as they are first reached.
+
+    A state is the set of tokens before which the reading may stand. Those before a % are dropped: from the % on more can match.
+    """
+
+    def __init__(self, tokens: tuple[Token, ...]) -> None:
+        self.tokens = tokens
+        self.letters = frozenset(token for token in tokens if isinstance(token, str))
+        self.matched: list[bool] = []
+        self.alive: list[bool] = []
+        self._places: list[frozenset[int]] = []
+        self._numbers: dict[frozenset[int], int] = {}
+        self._next: dict[tuple[int, str], int] = {}
+        self._state({0})
+
+    def _state(self, places: set[int]) -> int:
+        last_run = -1
+        for place in range(min(places, default=0), len(self.tokens)):
+            if place in places and self.tokens[place] is Wildcard.RUN:  # which may stand for nothing
+                places.add(place + 1)
+                last_run = place
+        kept = frozenset(place for place in places if place >= last_run)
+        if kept not in self._numbers:
+            self._numbers[kept] = len(self._places)
+            self._places.append(kept)
+            self.matched.append(len(self.tokens) in kept)
+            self.alive.append(bool(kept))
+        return self._numbers[kept]
+
+    def after(self, state: int, letter: str) -> int:
+        """The state after one more letter; those that the pattern does not name are all alike."""
+        key = (state, letter if letter in self.letters else "")
+        found = self._next.get(key)
+        if found is None:
+            wanted = (Wildcard.ONE, letter)
+            stands = [(place, self.tokens[place]) for place in self._places[state] if place < len(self.tokens)]
+            reached = {place for place, token in stands if token is Wildcard.RUN}
+            found = self._next[key] = self._state(reached | {place + 1 for place, token in stands if token in wanted})
+        return found
 
 
-def _resting(tokens: tuple[Token, ...], places: set[int]) -> Places:
-    """With the places reached by reading nothing; what lies before a % is dropped, since from the % on more can match."""
-    found = set(places)
-    last_run = -1
-    for place in range(min(places, default=0), len(tokens)):
-        if place in found and tokens[place] is Wildcard.RUN:
-            found.add(place + 1)
-            last_run = place
-    return frozenset(place for place in found if place >= last_run)
-
-
-def _read(tokens: tuple[Token, ...], places: Places, character: str) -> Places:
-    reached: set[int] = set()
-    for place in places:
-        if place < len(tokens):
-            token = tokens[place]
-            if token is Wildcard.RUN:
-                reached.add(place)
-            elif token is Wildcard.ONE or token == character:
-                reached.add(place + 1)
-    return _resting(tokens, reached)
-
-
-def _alphabet(patterns: list[tuple[Token, ...]]) -> list[str]:
-    """Every character that a pattern names, and one that none does (the empty string equals no token)."""
-    return [*sorted({token for tokens in patterns for token in tokens if isinstance(token, str)}), ""]
+@lru_cache(maxsize=4096)
+def _reading(text: str) -> Reading:
+    return Reading(_tokens(text))
 
 
 def _walk(patterns: tuple[Pattern, ...], needed: int) -> Iterator[tuple[bool, ...] | None]:
     """Which of the patterns match, for every combination that some string brings about; None when there are too many to see.
 
-    All are read at once, character by character, as long as each of the first `needed` can still match.
+    All are read at once, letter by letter, as long as each of the first `needed` can still match.
     """
-    tokens = [each.tokens for each in patterns]
-    alphabet = _alphabet(tokens)
-    start = tuple(_resting(each, {0}) for each in tokens)
+    readings = [_reading(each.text) for each in patterns]
+    alphabet = [*sorted({letter for each in readings for letter in each.letters}), ""]  # and one that no pattern names
+    start = (0,) * len(readings)
     waiting, seen = [start], {start}
+    most = min(MOST_STATES, MOST_READS // (len(alphabet) * max(1, len(readings))))
     while waiting:
         states = waiting.pop()
-        yield tuple(len(each) in places for each, places in zip(tokens, states, strict=True))
-        for character in alphabet:
-            following = tuple(_read(each, places, character) for each, places in zip(tokens, states, strict=True))
-            if following not in seen and all(following[:needed]):
-                if len(seen) >= MOST_STATES:
-                    yield None
-                    return
-                seen.add(following)
-                waiting.append(following)
+        yield tuple(each.matched[state] for each, state in zip(readings, states, strict=True))
+        for letter in alphabet:
+            following = tuple(each.after(state, letter) for each, state in zip(readings, states, strict=True))
+            if following in seen or not all(each.alive[at] for each, at in zip(readings[:needed], following, strict=False)):
+                continue
+            if len(seen) >= most:
+                yield None
+                return
+            seen.add(following)
+            waiting.append(following)
 
 
 @lru_cache(maxsize=65536)
