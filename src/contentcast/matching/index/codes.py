@@ -157,17 +157,23 @@ _SPREAD = np.int64(-7046029254386353131)  # 2^64 / golden ratio: spreads neighbo
 
 
 @nb.njit(nogil=True, cache=True)
+def _shift(size):
+    """64 - log2(size): the top bits of a spread key are its slot."""
+    shift = np.int64(64)
+    while size > 1:
+        size //= 2
+        shift -= 1
+    return shift
+
+
+@nb.njit(nogil=True, cache=True)
 def _hash_table(keys, codes):
     size = 8
     while size < 2 * len(keys):
         size *= 2
     slots = np.zeros(size, np.int64)
     found = np.zeros(size, np.int32)  # 0: empty
-    shift = np.int64(64)
-    span = size
-    while span > 1:
-        span //= 2
-        shift -= 1
+    shift = _shift(size)
     for i in range(len(keys)):
         at = ((keys[i] * _SPREAD) >> shift) & np.int64(size - 1)
         while found[at] != 0:
@@ -181,11 +187,7 @@ def _hash_table(keys, codes):
 def _hash_look_up(slots, found, keys):
     out = np.empty(len(keys), np.int32)
     size = len(slots)
-    shift = np.int64(64)
-    span = size
-    while span > 1:
-        span //= 2
-        shift -= 1
+    shift = _shift(size)
     for i in range(len(keys)):
         at = ((keys[i] * _SPREAD) >> shift) & np.int64(size - 1)
         code = np.int32(1)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from contentcast.matching.index import kernels
+from contentcast.matching.index import changes, kernels
 from contentcast.matching.index.codes import column_keys
 from contentcast.matching.index.entries import Attributes, entries_of, joined
 from contentcast.matching.index.filing import Filing
@@ -69,7 +69,7 @@ class CellIndex:
         return self.count
 
     def __contains__(self, subscription: int) -> bool:
-        return bool(kernels.find_id(self.store.references, self.store.reference_shift, subscription) >= 0)
+        return bool(changes.find_id(self.store.references, self.store.reference_shift, subscription) >= 0)
 
     def ids(self) -> Ints:
         return np.sort(self.store.references.id[self.store.references.head >= 0])
@@ -92,7 +92,7 @@ class CellIndex:
         if len(ids) and (ids.min() < 0 or ids.max() >= MOST_IDS):
             wrong = int(ids.min() if ids.min() < 0 else ids.max())
             raise ContentcastError(f"subscription ids are from 0 to 2^62 - 1, not {wrong}")
-        at = kernels.first_known(self.store.references, self.store.reference_shift, ids)
+        at = changes.first_known(self.store.references, self.store.reference_shift, ids)
         if at >= 0:
             raise ContentcastError(f"subscription {int(ids[at])} is already there; remove it first")
         distinct, counts = np.unique(ids, return_counts=True)
@@ -108,8 +108,8 @@ class CellIndex:
         self.attributes, self.store = Attributes(self.space), Store()
         self.filing = Filing(self.attributes, self.store)
         entries = joined([entries_of(each, self.attributes) for _, each in parts], [len(each) for each, _ in parts])
-        self.filing.plan(entries)
-        self.filing.insert(np.concatenate([each for each, _ in parts]), entries)
+        chosen = self.filing.plan(entries)
+        self.filing.insert(np.concatenate([each for each, _ in parts]), entries, chosen)
         self.planned_for = self.count + len(ids)
         self._views = None
 
@@ -121,11 +121,11 @@ class CellIndex:
         cells = self._all_views()[1]
         wanted = self.store.tagged(subscription)
         for cell in self.store.cells_of(subscription):
-            at, in_run = kernels.find_entry(cells, cell, wanted, 0)
+            at, in_run = changes.find_entry(cells, cell, wanted, 0)
             for name, number in text_numbers(self.store, cell, at):
                 self.attributes.texts[name].release(number)
             width = self.store.groups[self.store.group_of[cell]].width
-            kernels.remove_entry(cells, cell, width, at, in_run)
+            changes.remove_entry(cells, cell, width, at, in_run)
         self.store.forget(subscription)
         self.count -= 1
 
@@ -139,10 +139,10 @@ class CellIndex:
         wanted = self.store.tagged(subscription)
         found = []
         for cell in set(self.store.cells_of(subscription)):
-            at, _ = kernels.find_entry(cells, cell, wanted, 0)
+            at, _ = changes.find_entry(cells, cell, wanted, 0)
             while at >= 0:
                 found.append(read_entry(self.attributes, self.store, cell, int(at)))
-                at, _ = kernels.find_entry(cells, cell, wanted, at + 1)
+                at, _ = changes.find_entry(cells, cell, wanted, at + 1)
         return Predicate.of(self.space, found)
 
     def statistics(self) -> dict[str, Any]:

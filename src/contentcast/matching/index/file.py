@@ -19,9 +19,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from contentcast.matching.index.changes import References
 from contentcast.matching.index.codes import Dictionary
 from contentcast.matching.index.engine import CellIndex
-from contentcast.matching.index.kernels import References
 from contentcast.matching.index.plan import Gate
 from contentcast.matching.index.store import Group
 from contentcast.model.constraint import Constraint

@@ -52,13 +52,14 @@ class Filing:
     words: int = 0
     planned: dict[tuple[Gate, int], dict[frozenset[Test], frozenset[Test]]] = field(default_factory=dict)
 
-    def plan(self, entries: Entries) -> None:
-        """Choose gates and groups for these entries."""
+    def plan(self, entries: Entries) -> Any:
+        """Choose gates and groups for these entries; returns the number of each one's gate."""
         self.words = lay_out_words(self.attributes, entries)
         words, masks = self.equal_words(entries)
         plan = make_plan(self.attributes, entries, words, masks)
         self.gates, self.grids = plan.gates, plan.grids
         self._plan_groups(entries, masks, plan)
+        return plan.chosen
 
     def equal_words(self, entries: Entries) -> tuple[Any, Any]:
         """Each entry's equal constraints as words and masks; (None, None) if a dictionary has outgrown its bits."""
@@ -141,14 +142,15 @@ class Filing:
             chosen[better], best[better] = number, bits
         return chosen
 
-    def insert(self, ids: Ints, entries: Entries) -> bool:
-        """File the entries; `ids[owner]` is an entry's subscription. False, and nothing done, if a dictionary has outgrown its
-        bits: only a new plan helps.
+    def insert(self, ids: Ints, entries: Entries, chosen: Any = None) -> bool:
+        """File the entries, behind the gates `chosen` by the plan or else the best there are; `ids[owner]` is an entry's
+        subscription. False, and nothing done, if a dictionary has outgrown its bits: only a new plan helps.
         """
         words, masks = self.equal_words(entries)
         if words is None:
             return False
-        chosen = self._assign(entries, masks)
+        if chosen is None:
+            chosen = self._assign(entries, masks)
         plan = Plan(self.gates, chosen, self.grids)
         signatures, numbers = residual_signatures(self.attributes, entries, masks, plan)
         levels = self._levels(entries, chosen)

@@ -24,11 +24,8 @@ from typing import NamedTuple
 
 import numba as nb
 import numpy as np
-from llvmlite import ir
-from llvmlite.binding import get_host_cpu_features
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+
+from contentcast.matching.index.eight import at_least, at_most, equal_under, in_range, write_eight
 
 OPEN, EQUAL, CELLS, TEXT = 0, 1, 2, 3
 T_WORD, T_LOW, T_HIGH, T_RANGE, T_SET, T_TEXT = 0, 1, 2, 3, 4, 5
@@ -82,110 +79,6 @@ class Events(NamedTuple):
     fails: np.ndarray
 
 
-# --- eight entries at a time: one compare for all of them, the answer in the low eight bits of an int64
-
-_LONG, _BYTE = ir.IntType(64), ir.IntType(8)
-_LONGS, _MASK = ir.VectorType(_LONG, 8), ir.VectorType(ir.IntType(1), 8)
-
-
-def _eight_at(context, builder, signature, arguments, array, index):
-    """A pointer to arguments[array][arguments[index]] as eight int64."""
-    data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
-    return builder.bitcast(builder.gep(data, [arguments[index]]), _LONGS.as_pointer())
-
-
-def _load_eight(context, builder, signature, arguments, array, index):
-    return builder.load(_eight_at(context, builder, signature, arguments, array, index), align=8)
-
-
-def _eight_times(builder, number):
-    one = builder.insert_element(ir.Constant(_LONGS, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(
-        one, ir.Constant(_LONGS, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8)
-    )
-
-
-def _as_bits(builder, mask):
-    return builder.zext(builder.bitcast(mask, _BYTE), _LONG)
-
-
-@intrinsic
-def _eight_in_range(typing_context, arena, low, high, key):
-    """Bit k: arena[low + k] <= key <= arena[high + k]."""
-
-    def generate(context, builder, signature, arguments):
-        keys = _eight_times(builder, arguments[3])
-        above = builder.icmp_signed("<=", _load_eight(context, builder, signature, arguments, 0, 1), keys)
-        below = builder.icmp_signed("<=", keys, _load_eight(context, builder, signature, arguments, 0, 2))
-        return _as_bits(builder, builder.and_(above, below))
-
-    return types.int64(arena, low, high, key), generate
-
-
-@intrinsic
-def _eight_at_most(typing_context, arena, first, key):
-    """Bit k: arena[first + k] <= key."""
-
-    def generate(context, builder, signature, arguments):
-        values = _load_eight(context, builder, signature, arguments, 0, 1)
-        return _as_bits(builder, builder.icmp_signed("<=", values, _eight_times(builder, arguments[2])))
-
-    return types.int64(arena, first, key), generate
-
-
-@intrinsic
-def _eight_at_least(typing_context, arena, first, key):
-    """Bit k: key <= arena[first + k]."""
-
-    def generate(context, builder, signature, arguments):
-        values = _load_eight(context, builder, signature, arguments, 0, 1)
-        return _as_bits(builder, builder.icmp_signed("<=", _eight_times(builder, arguments[2]), values))
-
-    return types.int64(arena, first, key), generate
-
-
-@intrinsic
-def _eight_equal_under(typing_context, arena, values, masks, word):
-    """Bit k: the word equals arena[values + k] where arena[masks + k] has ones."""
-
-    def generate(context, builder, signature, arguments):
-        words = _eight_times(builder, arguments[3])
-        apart = builder.xor(words, _load_eight(context, builder, signature, arguments, 0, 1))
-        apart = builder.and_(apart, _load_eight(context, builder, signature, arguments, 0, 2))
-        return _as_bits(builder, builder.icmp_unsigned("==", apart, ir.Constant(_LONGS, [0] * 8)))
-
-    return types.int64(arena, values, masks, word), generate
-
-
-@intrinsic
-def _compress_eight(typing_context, arena, first, bits, out, at):
-    """Write those of arena[first : first + 8] that have a one in bits to out[at ...], returning the new end.
-
-    Writes all eight places of `out`, the rest being anything. An AVX-512 instruction that LLVM does not find by itself.
-    """
-
-    def generate(context, builder, signature, arguments):
-        values = _load_eight(context, builder, signature, arguments, 0, 1)
-        mask = builder.bitcast(builder.trunc(arguments[2], _BYTE), _MASK)
-        kind = ir.FunctionType(_LONGS, [_LONGS, _LONGS, _MASK])
-        compress = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.compress.v8i64")
-        found = builder.call(compress, [values, ir.Constant(_LONGS, ir.Undefined), mask])
-        builder.store(found, _eight_at(context, builder, signature, arguments, 3, 4)).align = 8
-        return builder.add(arguments[4], builder.ctpop(arguments[2]))
-
-    return types.int64(arena, first, bits, out, at), generate
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def _pick_eight(arena, first, bits, out, at):
-    """The same without AVX-512."""
-    for k in range(8):
-        out[at] = arena[first + k]
-        at += (bits >> k) & 1
-    return at
-
-
-_write_eight = _compress_eight if get_host_cpu_features().get("avx512f") else _pick_eight
 SLACK = 16
 """How many places past its end a kernel may read from the arena or write to the output."""
 
@@ -307,24 +200,24 @@ def match(groups, cells, events, begin, end, out, ends, largest, stamps):
                     if kind == T_WORD:
                         word = words[arg, event]
                         for block in range(blocks):
-                            passed[block] &= _eight_equal_under(arena, low + 8 * block, low + width + 8 * block, word)
+                            passed[block] &= equal_under(arena, low + 8 * block, low + width + 8 * block, word)
                             left |= passed[block]
                     elif kind == T_RANGE:
                         key = keys[arg, event]
                         for block in range(blocks):
-                            passed[block] &= _eight_in_range(arena, low + 8 * block, low + width + 8 * block, key)
+                            passed[block] &= in_range(arena, low + 8 * block, low + width + 8 * block, key)
                             left |= passed[block]
                     elif kind == T_LOW:
                         key = keys[arg, event]
                         for block in range(blocks):
-                            passed[block] &= _eight_at_most(arena, low + 8 * block, key)
+                            passed[block] &= at_most(arena, low + 8 * block, key)
                             left |= passed[block]
                     elif kind == T_HIGH:
                         key = keys[arg, event]
                         if key == ABSENT_KEY:
                             key = np.int64(GREATEST_KEY)  # fails every bound, passes where there is none
                         for block in range(blocks):
-                            passed[block] &= _eight_at_least(arena, low + 8 * block, key)
+                            passed[block] &= at_least(arena, low + 8 * block, key)
                             left |= passed[block]
                     elif kind == T_SET:
                         left = np.int64(1)
@@ -355,11 +248,11 @@ def match(groups, cells, events, begin, end, out, ends, largest, stamps):
                     continue
                 if rows[cell, PLAIN]:
                     for block in range(blocks):
-                        at = _write_eight(arena, base + 8 * block, passed[block], out, at)
+                        at = write_eight(arena, base + 8 * block, passed[block], out, at)
                     continue
                 hits = np.int64(0)
                 for block in range(blocks):
-                    hits = _write_eight(arena, base + 8 * block, passed[block], tagged_ids, hits)
+                    hits = write_eight(arena, base + 8 * block, passed[block], tagged_ids, hits)
                 for k in range(hits):
                     tagged = tagged_ids[k]
                     if tagged >= 0:
@@ -415,165 +308,3 @@ def rank_keys(grid, keys, ranks):
             base += half if grid[base + half - 1] <= key else 0
             size -= half
         ranks[i] = base + (1 if count and grid[base] <= key else 0)
-
-
-@nb.njit(nogil=True, cache=True)
-def append_entries(cells, rows, cell_of, columns, lengths, free):
-    """Append each row to its cell; a full cell moves to the arena's end with twice the room. Returns the new end.
-
-    -1 if the arena is too small: the caller grows it and goes on with what is left (see `store`).
-    """
-    width = columns.shape[0]
-    done = 0
-    for i in range(len(rows)):
-        cell = cell_of[i]
-        count, room = cells.cell[cell, COUNT], cells.cell[cell, ROOM]
-        if count == room:
-            wider = max(np.int64(4), np.int64(room) * 2)
-            if free + wider * width + SLACK > len(cells.arena):
-                break
-            base = cells.cell[cell, BASE]
-            for column in range(width):
-                for k in range(count):
-                    cells.arena[free + column * wider + k] = cells.arena[base + column * room + k]
-            cells.cell[cell, BASE] = free
-            cells.cell[cell, ROOM] = wider
-            room = wider
-            free += wider * width
-        base = cells.cell[cell, BASE]
-        for column in range(width):
-            cells.arena[base + column * room + count] = columns[column, rows[i]]
-        cells.cell[cell, COUNT] = count + 1
-        cells.cell[cell, OUTPUT] += lengths[rows[i]]
-        if columns[0, rows[i]] < 0:
-            cells.cell[cell, PLAIN] = 0
-        done += 1
-    return free, done
-
-
-@nb.njit(nogil=True, cache=True)
-def find_or_add_keys(slots, table, size, shift, keys, next_cell, found):
-    """The cell of each key in an equal gate's table; new keys get the next cells. Returns the next cell after that."""
-    for i in range(len(keys)):
-        slot = spread(keys[i], shift)
-        while True:
-            cell = slots[table + slot, 1]
-            if cell < 0:
-                slots[table + slot, 0] = keys[i]
-                slots[table + slot, 1] = next_cell
-                found[i] = next_cell
-                next_cell += 1
-                break
-            if slots[table + slot, 0] == keys[i]:
-                found[i] = cell
-                break
-            slot = (slot + 1) & (size - 1)
-    return next_cell
-
-
-@nb.njit(nogil=True, cache=True)
-def put_keys(slots, table, size, shift, keys, cells):
-    """Keys that are not in the table yet, with the cells they have."""
-    for i in range(len(keys)):
-        slot = spread(keys[i], shift)
-        while slots[table + slot, 1] >= 0:
-            slot = (slot + 1) & (size - 1)
-        slots[table + slot, 0] = keys[i]
-        slots[table + slot, 1] = cells[i]
-
-
-@nb.njit(nogil=True, cache=True)
-def find_entry(cells, cell, wanted, begin):
-    """Where in the cell, from `begin` on, an entry with this id stands, and where in its run (-1: it has none); or (-1, -1)."""
-    base = cells.cell[cell, BASE]
-    for k in range(begin, cells.cell[cell, COUNT]):
-        tagged = cells.arena[base + k]
-        if tagged == wanted:
-            return k, np.int64(-1)
-        if tagged < 0 and (~tagged) & 1 == 0:
-            run = (~tagged) >> 1
-            for i in range(cells.run_length[run]):
-                if cells.run_ids[cells.run_start[run] + i] == wanted:
-                    return k, np.int64(i)
-    return np.int64(-1), np.int64(-1)
-
-
-@nb.njit(nogil=True, cache=True)
-def remove_entry(cells, cell, width, k, in_run):
-    """Take one id out: the last of the run, or of the cell, takes its place."""
-    base, count, room = cells.cell[cell, BASE], cells.cell[cell, COUNT], cells.cell[cell, ROOM]
-    cells.cell[cell, OUTPUT] -= 1
-    if in_run >= 0:
-        run = (~cells.arena[base + k]) >> 1
-        start, length = cells.run_start[run], cells.run_length[run]
-        cells.run_ids[start + in_run] = cells.run_ids[start + length - 1]
-        cells.run_length[run] = length - 1
-        if length > 1:
-            return
-    for column in range(width):
-        cells.arena[base + column * room + k] = cells.arena[base + column * room + count - 1]
-    cells.cell[cell, COUNT] = count - 1
-
-
-class References(NamedTuple):
-    """Subscription id -> its cells: an open table of ids with the head of a chain of cells."""
-
-    id: np.ndarray
-    head: np.ndarray  # -1: never used, -2: removed
-    cell: np.ndarray
-    next: np.ndarray
-
-
-@nb.njit(nogil=True, cache=True)
-def find_id(references, shift, wanted):
-    """The slot of an id, or -1."""
-    slot = spread(wanted, shift)
-    while True:
-        head = references.head[slot]
-        if head == -1:
-            return np.int64(-1)
-        if head != -2 and references.id[slot] == wanted:
-            return slot
-        slot = (slot + 1) & (len(references.id) - 1)
-
-
-@nb.njit(nogil=True, cache=True)
-def first_known(references, shift, ids):
-    """The position of the first id that is already there, or -1."""
-    for i in range(len(ids)):
-        if find_id(references, shift, ids[i]) >= 0:
-            return i
-    return -1
-
-
-@nb.njit(nogil=True, cache=True)
-def add_references(references, shift, ids, cells, at):
-    """One reference per (id, cell); new ids get a slot; cell -1 only makes the id known. Returns how many slots were new."""
-    new = 0
-    for i in range(len(ids)):
-        slot = find_id(references, shift, ids[i])
-        if slot < 0:
-            slot = spread(ids[i], shift)
-            while references.head[slot] >= 0:
-                slot = (slot + 1) & (len(references.id) - 1)
-            references.id[slot] = ids[i]
-            references.head[slot] = at + i
-            references.next[at + i] = -1
-            new += 1
-        else:
-            references.next[at + i] = references.head[slot]
-            references.head[slot] = at + i
-        references.cell[at + i] = cells[i]
-    return new
-
-
-@nb.njit(nogil=True, cache=True)
-def move_references(old, references, shift):
-    """Fill a larger table with the ids of the old one; chains stay where they are."""
-    for slot in range(len(old.id)):
-        if old.head[slot] >= 0:
-            to = spread(old.id[slot], shift)
-            while references.head[to] >= 0:
-                to = (to + 1) & (len(references.id) - 1)
-            references.id[to] = old.id[slot]
-            references.head[to] = old.head[slot]

@@ -15,8 +15,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index import kernels
-from contentcast.matching.index.kernels import Cells, Groups, References
+from contentcast.matching.index import changes, kernels
+from contentcast.matching.index.changes import References
+from contentcast.matching.index.kernels import Cells, Groups
 from contentcast.matching.index.plan import Gate, Test
 
 Ints = npt.NDArray[np.int64]
@@ -155,7 +156,7 @@ class Store:
         if group.gate.kind == "equal":
             self._fit_cells(self.cell_count + len(keys))
             shift = 64 - (group.size.bit_length() - 1)
-            self.cell_count = kernels.find_or_add_keys(self.table, group.table, group.size, shift, keys, self.cell_count, found)
+            self.cell_count = changes.find_or_add_keys(self.table, group.table, group.size, shift, keys, self.cell_count, found)
         else:
             distinct = np.unique(keys)
             new = distinct[self.table[group.table + distinct, 1] < 0]
@@ -191,7 +192,7 @@ class Store:
         self.table_end += wanted
         if group.gate.kind == "equal":
             held = old[old[:, 1] >= 0]
-            kernels.put_keys(self.table, group.table, wanted, _shift(wanted), held[:, 0].copy(), held[:, 1].copy())
+            changes.put_keys(self.table, group.table, wanted, _shift(wanted), held[:, 0].copy(), held[:, 1].copy())
         else:
             self.table[group.table : group.table + len(old)] = old
 
@@ -215,7 +216,7 @@ class Store:
         none = _zeros(0)
         done = 0
         while True:
-            self.free, more = kernels.append_entries(
+            self.free, more = changes.append_entries(
                 self.cells(none, none), rows[done:], cell_of[rows[done:]], columns, lengths, self.free
             )
             done += more
@@ -252,11 +253,11 @@ class Store:
             while size < 3 * (self.slots_used + len(ids)):
                 size *= 2
             larger = References(_zeros(size), _zeros(size, np.int32, -1), self.references.cell, self.references.next)
-            kernels.move_references(self.references, larger, _shift(size))
+            changes.move_references(self.references, larger, _shift(size))
             self.references = larger
         cell, following = _fit(self.references.cell, room), _fit(self.references.next, room)
         self.references = References(self.references.id, self.references.head, cell, following)
-        self.slots_used += kernels.add_references(self.references, self.reference_shift, ids, cells, self.references_used)
+        self.slots_used += changes.add_references(self.references, self.reference_shift, ids, cells, self.references_used)
         self.references_used = room
 
     @property
@@ -265,7 +266,7 @@ class Store:
 
     def cells_of(self, subscription: int) -> list[int]:
         """The cells that hold its entries."""
-        slot = kernels.find_id(self.references, self.reference_shift, subscription)
+        slot = changes.find_id(self.references, self.reference_shift, subscription)
         found = []
         at = int(self.references.head[slot])
         while at >= 0:
@@ -275,7 +276,7 @@ class Store:
 
     def forget(self, subscription: int) -> None:
         self.several_numbers.pop(subscription, None)
-        slot = kernels.find_id(self.references, self.reference_shift, subscription)
+        slot = changes.find_id(self.references, self.reference_shift, subscription)
         self.references.head[slot] = -2
 
     def bytes_used(self) -> int:

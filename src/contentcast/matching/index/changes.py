@@ -1,0 +1,178 @@
+"""The kernels that change cells, tables and references; only `store` calls them.
+
+A cell that is full moves to the arena's end with twice the room; an entry that goes is replaced by its cell's last one.
+"""
+
+# Numba infers the types, and the callers in `store` and `engine` are typed.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+
+from contentcast.matching.index.kernels import BASE, COUNT, OUTPUT, PLAIN, ROOM, SLACK, spread
+
+
+@nb.njit(nogil=True, cache=True)
+def append_entries(cells, rows, cell_of, columns, lengths, free):
+    """Append each row to its cell; a full cell moves to the arena's end with twice the room. Returns the new end.
+
+    -1 if the arena is too small: the caller grows it and goes on with what is left (see `store`).
+    """
+    width = columns.shape[0]
+    done = 0
+    for i in range(len(rows)):
+        cell = cell_of[i]
+        count, room = cells.cell[cell, COUNT], cells.cell[cell, ROOM]
+        if count == room:
+            wider = max(np.int64(4), np.int64(room) * 2)
+            if free + wider * width + SLACK > len(cells.arena):
+                break
+            base = cells.cell[cell, BASE]
+            for column in range(width):
+                for k in range(count):
+                    cells.arena[free + column * wider + k] = cells.arena[base + column * room + k]
+            cells.cell[cell, BASE] = free
+            cells.cell[cell, ROOM] = wider
+            room = wider
+            free += wider * width
+        base = cells.cell[cell, BASE]
+        for column in range(width):
+            cells.arena[base + column * room + count] = columns[column, rows[i]]
+        cells.cell[cell, COUNT] = count + 1
+        cells.cell[cell, OUTPUT] += lengths[rows[i]]
+        if columns[0, rows[i]] < 0:
+            cells.cell[cell, PLAIN] = 0
+        done += 1
+    return free, done
+
+
+@nb.njit(nogil=True, cache=True)
+def find_or_add_keys(slots, table, size, shift, keys, next_cell, found):
+    """The cell of each key in an equal gate's table; new keys get the next cells. Returns the next cell after that."""
+    for i in range(len(keys)):
+        slot = spread(keys[i], shift)
+        while True:
+            cell = slots[table + slot, 1]
+            if cell < 0:
+                slots[table + slot, 0] = keys[i]
+                slots[table + slot, 1] = next_cell
+                found[i] = next_cell
+                next_cell += 1
+                break
+            if slots[table + slot, 0] == keys[i]:
+                found[i] = cell
+                break
+            slot = (slot + 1) & (size - 1)
+    return next_cell
+
+
+@nb.njit(nogil=True, cache=True)
+def put_keys(slots, table, size, shift, keys, cells):
+    """Keys that are not in the table yet, with the cells they have."""
+    for i in range(len(keys)):
+        slot = spread(keys[i], shift)
+        while slots[table + slot, 1] >= 0:
+            slot = (slot + 1) & (size - 1)
+        slots[table + slot, 0] = keys[i]
+        slots[table + slot, 1] = cells[i]
+
+
+@nb.njit(nogil=True, cache=True)
+def find_entry(cells, cell, wanted, begin):
+    """Where in the cell, from `begin` on, an entry with this id stands, and where in its run (-1: it has none); or (-1, -1)."""
+    base = cells.cell[cell, BASE]
+    for k in range(begin, cells.cell[cell, COUNT]):
+        tagged = cells.arena[base + k]
+        if tagged == wanted:
+            return k, np.int64(-1)
+        if tagged < 0 and (~tagged) & 1 == 0:
+            run = (~tagged) >> 1
+            for i in range(cells.run_length[run]):
+                if cells.run_ids[cells.run_start[run] + i] == wanted:
+                    return k, np.int64(i)
+    return np.int64(-1), np.int64(-1)
+
+
+@nb.njit(nogil=True, cache=True)
+def remove_entry(cells, cell, width, k, in_run):
+    """Take one id out: the last of the run, or of the cell, takes its place."""
+    base, count, room = cells.cell[cell, BASE], cells.cell[cell, COUNT], cells.cell[cell, ROOM]
+    cells.cell[cell, OUTPUT] -= 1
+    if in_run >= 0:
+        run = (~cells.arena[base + k]) >> 1
+        start, length = cells.run_start[run], cells.run_length[run]
+        cells.run_ids[start + in_run] = cells.run_ids[start + length - 1]
+        cells.run_length[run] = length - 1
+        if length > 1:
+            return
+    for column in range(width):
+        cells.arena[base + column * room + k] = cells.arena[base + column * room + count - 1]
+    cells.cell[cell, COUNT] = count - 1
+
+
+class References(NamedTuple):
+    """Subscription id -> its cells: an open table of ids with the head of a chain of cells."""
+
+    id: np.ndarray
+    head: np.ndarray  # -1: never used, -2: removed
+    cell: np.ndarray
+    next: np.ndarray
+
+
+@nb.njit(nogil=True, cache=True)
+def find_id(references, shift, wanted):
+    """The slot of an id, or -1."""
+    slot = spread(wanted, shift)
+    while True:
+        head = references.head[slot]
+        if head == -1:
+            return np.int64(-1)
+        if head != -2 and references.id[slot] == wanted:
+            return slot
+        slot = (slot + 1) & (len(references.id) - 1)
+
+
+@nb.njit(nogil=True, cache=True)
+def first_known(references, shift, ids):
+    """The position of the first id that is already there, or -1."""
+    for i in range(len(ids)):
+        if find_id(references, shift, ids[i]) >= 0:
+            return i
+    return -1
+
+
+@nb.njit(nogil=True, cache=True)
+def add_references(references, shift, ids, cells, at):
+    """One reference per (id, cell); new ids get a slot; cell -1 only makes the id known. Returns how many slots were new."""
+    new = 0
+    for i in range(len(ids)):
+        slot = find_id(references, shift, ids[i])
+        if slot < 0:
+            slot = spread(ids[i], shift)
+            while references.head[slot] >= 0:
+                slot = (slot + 1) & (len(references.id) - 1)
+            references.id[slot] = ids[i]
+            references.head[slot] = at + i
+            references.next[at + i] = -1
+            new += 1
+        else:
+            references.next[at + i] = references.head[slot]
+            references.head[slot] = at + i
+        references.cell[at + i] = cells[i]
+    return new
+
+
+@nb.njit(nogil=True, cache=True)
+def move_references(old, references, shift):
+    """Fill a larger table with the ids of the old one; chains stay where they are."""
+    for slot in range(len(old.id)):
+        if old.head[slot] >= 0:
+            to = spread(old.id[slot], shift)
+            while references.head[to] >= 0:
+                to = (to + 1) & (len(references.id) - 1)
+            references.id[to] = old.id[slot]
+            references.head[to] = old.head[slot]
