@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks import machine
 
-BENCHMARKS = ("bulk", "matching", "search_tree")
+BENCHMARKS = ("bulk", "matching", "updates", "search_tree")
 KEPT, TRIED = Path("docs/benchmarks"), Path("build/benchmarks")
 
 

@@ -43,6 +43,9 @@ _DOUBTFUL: Final = re.compile(
     rf"|[A-Za-z0-9_.]{_A_STRING}|{_A_STRING}\s*{_A_STRING}"  # X'1F', r'..', 'a' 'b'
     rf"|{_A_NUMBER}[A-Za-z0-9_.`{_A_NUMBER}]|[.]{_A_NUMBER}"  # 12L, 1_000, 1.2.3
 )
+MOST_SHAPES: Final = 4096
+"""Shapes whose trees are kept between calls: subscriptions that come a thousand at a time have the last thousand's shapes."""
+_TREES: Final[dict[tuple[Space, str], Tree]] = {}
 _SMALLEST_GROUP: Final = 4
 """Fewer rows than this of one shape are parsed one by one: finding the literals would cost more."""
 
@@ -70,7 +73,7 @@ def parse_many(
         if len(rows) < _SMALLEST_GROUP or _DOUBTFUL.search(shape):
             alone.append(rows)
         else:
-            _add_shape(builder, column.take(pa.array(rows)), rows, on_error)
+            _add_shape(builder, shape, column.take(pa.array(rows)), rows, on_error)
     together = np.sort(np.concatenate(alone))
     _add_rows(builder, column.take(pa.array(together)), together, on_error)
     return builder.table(len(column))
@@ -133,10 +136,17 @@ def _fail(builder: TableBuilder, row: int, error: PredicateError, on_error: str)
     builder.refuse(row, error)
 
 
-def _add_shape(builder: TableBuilder, texts: pa.Array, rows: Ints, on_error: str) -> None:
+def _add_shape(builder: TableBuilder, shape: str, texts: pa.Array, rows: Ints, on_error: str) -> None:
     example = texts[0].as_py()
     found = [each for each in _LEXED.finditer(example) if each.lastgroup != "name"]
-    tree = _shape_tree(builder.space, example, found)
+    known = (builder.space, shape)
+    tree = _TREES.get(known)
+    if tree is None:
+        tree = _shape_tree(builder.space, example, found)
+        if tree is not None:
+            if len(_TREES) >= MOST_SHAPES:
+                _TREES.clear()
+            _TREES[known] = tree
     if tree is None:
         _add_rows(builder, texts, rows, on_error)
         return
