@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from contentcast.model.constraint import Constraint
 from contentcast.model.kinds import Value
-from contentcast.model.patterns import Pattern
+from contentcast.model.patterns import Pattern, Wildcard
 from contentcast.model.ranges import Ranges, prefix_of
 
 MOST_REMEMBERED: Final = 200_000
@@ -42,6 +42,7 @@ class TextIndex:
         self.uses: list[int] = []
         self._numbers: dict[Constraint, int] = {}
         self._free: list[int] = []
+        self._sure: set[int] = set()
         self._filed: dict[str, dict[int, dict[Value, list[int]]]] = {}
         self._remembered: dict[Value, tuple[Numbers, Numbers]] = {}
 
@@ -75,6 +76,8 @@ class TextIndex:
 
     def _file(self, number: int, constraint: Constraint) -> None:
         self._numbers[constraint] = number
+        if is_its_place(constraint):
+            self._sure.add(number)
         for how, piece in places(constraint):
             self._filed.setdefault(how, {}).setdefault(len(piece), {}).setdefault(piece, []).append(number)
 
@@ -96,6 +99,7 @@ class TextIndex:
                 if not by_length[len(piece)]:
                     del by_length[len(piece)]
         del self._numbers[constraint]
+        self._sure.discard(number)
         self.constraints[number] = None
         self._free.append(number)
         self._remembered.clear()
@@ -108,6 +112,9 @@ class TextIndex:
             fails: list[int] = []
             for number in set(self._candidates(value)):
                 constraint = self.constraints[number]
+                if number in self._sure:
+                    holds.append(number)
+                    continue
                 assert constraint is not None
                 accepted = constraint.accepts(value)
                 if is_negative(constraint):
@@ -180,6 +187,23 @@ def places(constraint: Constraint) -> list[Place]:
         else:
             return [("any", empty)]
     return found
+
+
+def is_its_place(constraint: Constraint) -> bool:
+    """Does where it is filed say all there is to it, so that what is found there need not be tried?"""
+    if constraint.unlike or is_negative(constraint):
+        return False
+    if not constraint.like:
+        return all(how != "any" for how, _ in places(constraint))
+    (how, piece), tokens = places(constraint)[0], constraint.like[0].tokens
+    wildcards = {"suffix": 1, "contains": 2}.get(how)
+    return (
+        len(constraint.like) == 1
+        and constraint.ranges.is_everything
+        and wildcards is not None
+        and len(tokens) == len(piece) + wildcards
+        and all(token in (*piece, Wildcard.RUN) for token in tokens)
+    )
 
 
 def _points(ranges: Ranges) -> tuple[Value, ...] | None:
