@@ -4,8 +4,8 @@
     price < 5  OR  price < 3 AND volume > 7       ->  price < 5                        (the first covers the second)
 
 The work is done on small numbers: constraints are interned, a conjunction is a tuple of (attribute, constraint) numbers with a
-bit mask of its attributes, and each pair of constraints is compared once. A thousand conjunctions of nine attributes take 0.2 s
-this way; comparing the objects took 24 s.
+bit mask of its attributes, and each pair of constraints is compared once. 512 conjunctions of nine attributes take
+0.1 s this way; comparing the objects took seconds.
 Rule: the result depends on the set of conjunctions alone, and simplifying it again changes nothing.
 """
 
