@@ -35,7 +35,7 @@ MOST_CELLS_EACH: Final = 3
 MOST_GROUPS_EACH: Final = 16
 """A gate with so many groups gets one that can hold every entry known, instead of one more for each new signature."""
 LEAST_RUN: Final = 4
-"""Entries that ask the same are put together where this many do on average: testing an entry is several times cheaper than following a run."""
+"""Entries that ask the same are put together where this many do on average; testing one is cheaper than following a run."""
 
 
 _NO_COLUMN: Final = Column(*(np.zeros(0, np.int64) for _ in range(3)))
