@@ -71,7 +71,7 @@ class MatchIndex:
             kept = np.setdiff1d(np.arange(len(table)), np.array(list(table.refused)))
             refused = {int(numbers[at]): error for at, error in table.refused.items()}
             self._cells.add(numbers[kept], table.take(kept))
-            return refused  # type: ignore[return-value]
+            return refused
         self._cells.add(numbers, table)
         return {}
 

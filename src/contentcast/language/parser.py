@@ -51,10 +51,10 @@ class _Dialect(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - sqlglot reads it off the class
-        COMMANDS = set()  # noqa: RUF012
+        COMMANDS = set()  # noqa: RUF012 - likewise
 
     class Parser(SparkParser):
-        STATEMENT_PARSERS = {TokenType.SEMICOLON: lambda self: exp.Semicolon()}  # noqa: RUF012
+        STATEMENT_PARSERS = {TokenType.SEMICOLON: lambda self: exp.Semicolon()}  # noqa: RUF012 - likewise
         NO_PAREN_IF_COMMANDS = False
 
 

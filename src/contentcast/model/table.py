@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from contentcast.model.constraint import Constraint
+from contentcast.model.errors import ContentcastError
 from contentcast.model.keys import KEYED, cut_after, key_of, last_key, value_of
 from contentcast.model.kinds import Kind
 from contentcast.model.predicate import Conjunction, Predicate
@@ -67,7 +68,7 @@ class PredicateTable:
     count: int
     predicate_of: Ints
     columns: Mapping[str, ConstraintColumn]
-    refused: Mapping[int, Exception]
+    refused: Mapping[int, ContentcastError]
 
     def __len__(self) -> int:
         return self.count
@@ -141,14 +142,14 @@ class TableBuilder:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self.refused: dict[int, Exception] = {}
+        self.refused: dict[int, ContentcastError] = {}
         self._rows: list[Ints] = []
         self._count = 0
         self._pieces: dict[str, list[Piece]] = {}
         self._single_rows: list[int] = []
         self._singles: dict[str, tuple[list[int], list[Constraint]]] = {}
 
-    def refuse(self, row: int, error: Exception) -> None:
+    def refuse(self, row: int, error: ContentcastError) -> None:
         self.refused[row] = error
 
     def add(self, row: int, predicate: Predicate) -> None:

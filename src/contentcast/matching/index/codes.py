@@ -12,7 +12,7 @@ word:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numba as nb
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contentcast.model.errors import EventError
-from contentcast.model.keys import KEYED, key_of, value_of
+from contentcast.model.keys import KEYED, value_of
 from contentcast.model.kinds import Kind, Value
 
 ABSENT: Final = 0
@@ -98,10 +98,6 @@ class Dictionary:
 
     def value(self, code: int) -> Value:
         return value_of(self.kind, self.values[code - FIRST]) if self.kind.name in KEYED else self.values[code - FIRST]
-
-    def key(self, value: Value) -> Any:
-        """What the dictionary knows a value by."""
-        return key_of(self.kind, value) if self.kind.name in KEYED else value
 
 
 def column_keys(kind: Kind, column: pa.Array, *, mark_absent: bool = True) -> Ints:

@@ -191,6 +191,7 @@ class CellIndex:
             groups = self.store.group_arrays(key_column, text_column)
             largest = int(self.store.count[: self.store.cell_count].max(initial=0))
             self._views = groups, self.store.cells(starts, pairs), key_column, text_column, largest
+            self._single = None  # it holds the addresses of the arrays that were
         return self._views
 
     def encode(self, records: pa.RecordBatch) -> kernels.Events:
@@ -255,6 +256,7 @@ class CellIndex:
         if self.attributes.texts:
             return None
         if self._views is None or self._single is None:
+            self._all_views()
             self._single = SingleMatcher(self)
         return self._single.match(event)
 

@@ -54,6 +54,20 @@ def test_one_event_is_checked_like_a_batch(index: cc.MatchIndex) -> None:
             without_texts.match(event)
 
 
+def test_one_event_sees_what_came_and_went_since_the_last() -> None:
+    """Single events are matched through addresses of arrays; a batch in between makes new arrays known first."""
+    index = cc.MatchIndex(TRADES)
+    batch = pa.table({"issue": ["IBM"]})
+    index.add(0, "issue = 'IBM'")
+    assert index.match({"issue": "IBM"}) == [0]
+    for number in range(1, 40):
+        index.add(number, "issue = 'IBM'" if number % 2 else f"issue = 'IBM' AND price IN ({number}, {number + 1})")
+        assert index.match_batch(batch).num_rows == (number + 1) // 2 + 1
+        assert index.match({"issue": "IBM"}) == [0, *range(1, number + 1, 2)]
+    index.remove(1)
+    assert index.match({"issue": "IBM"}) == [0, *range(3, 40, 2)]
+
+
 def test_a_removed_subscription_gets_nothing_and_its_id_is_free_again(index: cc.MatchIndex) -> None:
     index.remove(3)
     assert index.match(EVENT) == [1, 4]
