@@ -1,4 +1,4 @@
-"""What is wrong with a predicate's text: the line, the column, the place under a caret, and the way out."""
+"""What is wrong with the text of a predicate or a transform: the line, the column, the place under a caret, and the way out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WHAT_IS_POSSIBLE = (
 )
 
 
-class PredicateError(ContentcastError):
+class TextError(ContentcastError):
     """`offset` counts characters from the text's start; `reason` is the message without the place."""
 
     def __init__(self, text: str, offset: int, reason: str) -> None:
@@ -23,8 +23,16 @@ class PredicateError(ContentcastError):
         left, caret = _window(shown, self.column - 1)
         super().__init__(f"line {self.line}, column {self.column}: {reason}\n    {left}\n    {' ' * caret}^")
 
-    def __reduce__(self) -> tuple[type[PredicateError], tuple[str, int, str]]:
+    def __reduce__(self) -> tuple[type[TextError], tuple[str, int, str]]:
         return type(self), (self.text, self.offset, self.reason)
+
+
+class PredicateError(TextError):
+    """A text that is not a predicate of its space."""
+
+
+class TransformError(TextError):
+    """A text that is not a transform between its two spaces."""
 
 
 def _window(line: str, at: int, width: int = 100) -> tuple[str, int]:

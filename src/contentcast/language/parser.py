@@ -93,7 +93,7 @@ def parse_predicate(space: Space, text: str) -> Predicate:
     """The canonical predicate of a text; `predicate.tree` keeps its syntax."""
     tree = parse_tree(space, text)
     try:
-        return _with_room(text, lambda: normalise(space, tree))
+        return with_room(text, lambda: normalise(space, tree))
     except TooManyConjunctions as reason:
         raise PredicateError(text, 0, str(reason)) from None
 
@@ -101,11 +101,11 @@ def parse_predicate(space: Space, text: str) -> Predicate:
 def parse_tree(space: Space, text: str, read_literal: ReadLiteral | None = None) -> Tree:
     if not isinstance(text, str):
         raise PredicateError("", 0, f"a predicate is a text, not {text!r}")
-    reader = _Reader(space, text, read_literal)
-    return _with_room(text, lambda: reader.tree(reader.expression()))
+    reader = Reader(space, text, read_literal)
+    return with_room(text, lambda: reader.tree(reader.expression()))
 
 
-def _with_room(text: str, work: Callable[[], Found]) -> Found:
+def with_room(text: str, work: Callable[[], Found]) -> Found:
     """The work, once more with room if the stack ran out: whether a text is a predicate must not depend on who calls."""
     try:
         return work()
@@ -120,8 +120,12 @@ def _with_room(text: str, work: Callable[[], Found]) -> Found:
             sys.setrecursionlimit(limit)
 
 
-class _Reader:
-    """One text on its way to a tree."""
+class Reader:
+    """One text on its way to a tree. `transforms` reads with it too, and says what it reads."""
+
+    WHAT = "predicate"
+    IF_EMPTY = "the predicate is empty; TRUE asks for every event"
+    POSSIBLE = f"; {WHAT_IS_POSSIBLE}"
 
     def __init__(self, space: Space, text: str, read_literal: ReadLiteral | None) -> None:
         self.space, self.text = space, text
@@ -138,11 +142,11 @@ class _Reader:
         except RecursionError:
             raise
         except Exception:  # sqlglot stumbles over some texts that are no SQL, in as many ways as it has parts
-            self._refuse(0, f"not a predicate{self._hint()}")
+            self._refuse(0, f"not a {self.WHAT}{self._hint()}")
         if not found:
-            self._refuse(0, "the predicate is empty; TRUE asks for every event")
+            self._refuse(0, self.IF_EMPTY)
         if len(found) != 1:
-            self._refuse(self._unquoted().find(";"), "one predicate, and nothing after it")
+            self._refuse(self._unquoted().find(";"), f"one {self.WHAT}, and nothing after it")
         return found[0]
 
     def _unquoted(self) -> str:
@@ -161,7 +165,7 @@ class _Reader:
     def _explain(self, error: SqlglotError) -> NoReturn:
         details = getattr(error, "errors", None)
         if not details or details[0].get("line") is None:
-            self._refuse(0, f"not a predicate{self._hint()}")
+            self._refuse(0, f"not a {self.WHAT}{self._hint()}")
         line, column = details[0]["line"], details[0]["col"]
         token = details[0]["highlight"] or ""
         ends_of_lines = [0, *(each.end() for each in re.finditer(r"\r\n?|\n", self.text))]
@@ -173,13 +177,13 @@ class _Reader:
             self._refuse(end, f"expected {what.removeprefix('Expecting ')!r} after {token!r}{self._hint('')}")
         self._refuse(end - len(token), f"unexpected {token!r}{self._hint()}")
 
-    def _hint(self, otherwise: str = f"; {WHAT_IS_POSSIBLE}") -> str:
+    def _hint(self, otherwise: str | None = None) -> str:
         """An attribute that is a keyword, or no plain word, and stands without its back-ticks is the likely cause."""
         unquoted = self._unquoted()
         for name in self.space.names:
             if quote_name(name) != name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", unquoted):
                 return f"; the attribute {name} goes in back-ticks: {quote_name(name)}"
-        return otherwise
+        return self.POSSIBLE if otherwise is None else otherwise
 
     def _refuse(self, offset: int, reason: str) -> NoReturn:
         raise PredicateError(self.text, offset, reason)

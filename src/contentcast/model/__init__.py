@@ -9,6 +9,8 @@ from contentcast.model.predicate import Conjunction, Predicate
 from contentcast.model.ranges import Ranges
 from contentcast.model.space import Attribute, Space
 from contentcast.model.subscription import Advertisement, Subscription
+from contentcast.model.subscription_batch import SubscriptionBatch
+from contentcast.model.transform import Transform, Transforms, TransformsError
 
 __all__ = [
     "Advertisement",
@@ -24,6 +26,10 @@ __all__ = [
     "Space",
     "SpaceError",
     "Subscription",
+    "SubscriptionBatch",
+    "Transform",
+    "Transforms",
+    "TransformsError",
     "covers",
     "from_json_lines",
     "overlaps",

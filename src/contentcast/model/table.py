@@ -15,8 +15,8 @@ Rule: conjunctions of one predicate stand together and predicates stand in order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,33 @@ class PredicateTable:
         refused = {at: self.refused[int(row)] for at, row in enumerate(rows) if int(row) in self.refused}
         return PredicateTable(self.space, len(rows), np.searchsorted(rows, self.predicate_of[kept]), columns, refused)
 
+    def reordered(self, order: Ints) -> PredicateTable:
+        """Predicate `order[i]` as the i-th; `order` is a permutation of all rows."""
+        place = np.empty(self.count, np.int64)
+        place[order] = np.arange(self.count)
+        return _assembled(self.space, self.count, place[self.predicate_of], self.columns, _moved(self.refused, place))
+
+    @classmethod
+    def concat(cls, tables: Sequence[PredicateTable]) -> PredicateTable:
+        """The predicates of several tables of one space, one table after the other."""
+        space = tables[0].space
+        starts = np.cumsum([0, *(table.count for table in tables)])
+        shifts = np.cumsum([0, *(table.conjunction_count for table in tables)])
+        owners = np.concatenate([table.predicate_of + start for table, start in zip(tables, starts, strict=False)])
+        columns = {}
+        for name in space.names:
+            parts = [
+                (table.columns[name], shift) for table, shift in zip(tables, shifts, strict=False) if name in table.columns
+            ]
+            if parts:
+                columns[name] = _joined(parts)
+        refused = {
+            row + int(start): error
+            for table, start in zip(tables, starts, strict=False)
+            for row, error in table.refused.items()
+        }
+        return cls(space, int(starts[-1]), owners, columns, refused)
+
     @classmethod
     def of(cls, space: Space, predicates: Iterable[Predicate]) -> PredicateTable:
         builder = TableBuilder(space)
@@ -124,6 +151,58 @@ class PredicateTable:
         for count, predicate in enumerate(predicates, start=1):
             builder.add(count - 1, predicate)
         return builder.table(count)
+
+
+def _moved(refused: Mapping[int, ContentcastError], place: Ints) -> dict[int, ContentcastError]:
+    return {int(place[row]): error for row, error in refused.items()}
+
+
+def _assembled(
+    space: Space, count: int, owners: Ints, columns: Mapping[str, ConstraintColumn], refused: Mapping[int, ContentcastError]
+) -> PredicateTable:
+    """Conjunctions in the order of their predicates, whatever order they come in."""
+    order = np.argsort(owners, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    moved = {}
+    for name, column in columns.items():
+        conjunction = place[column.conjunction]
+        by = np.argsort(conjunction, kind="stable")
+        moved[name] = replace(
+            column,
+            conjunction=conjunction[by],
+            first=column.first[by],
+            last=column.last[by],
+            code=column.code[by],
+            other=column.other[by],
+        )
+    return PredicateTable(space, count, owners[order], moved, refused)
+
+
+def _joined(parts: Sequence[tuple[ConstraintColumn, int]]) -> ConstraintColumn:
+    """Columns of one attribute, the conjunctions of each moved on by its shift; values and others stand once."""
+    kind = parts[0][0].kind
+    values = pa.chunked_array([column.values for column, _ in parts], kind.arrow).combine_chunks().dictionary_encode()
+    codes = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    others: dict[Constraint, int] = {}
+    code, other = [], []
+    start = 0
+    for column, _ in parts:
+        mine = np.append(codes[start : start + len(column.values)], -1)  # -1 stays -1
+        code.append(mine[column.code])
+        start += len(column.values)
+        numbers = [others.setdefault(each, len(others)) for each in column.others]
+        other.append(np.array([*numbers, -1], np.int64)[column.other])
+    return ConstraintColumn(
+        kind,
+        np.concatenate([column.conjunction + shift for column, shift in parts]),
+        np.concatenate([column.first for column, _ in parts]),
+        np.concatenate([column.last for column, _ in parts]),
+        np.concatenate(code),
+        np.concatenate(other),
+        values.dictionary,
+        tuple(others),
+    )
 
 
 @dataclass(slots=True)

@@ -6,11 +6,12 @@ Rule: row r is the same whatever stretch it is asked in: `events(10, start=5)` e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from contentcast.model import Space
 from contentcast.workload.columns import Column, column
@@ -55,6 +56,31 @@ class Recipe(Protocol):
         """The broker at which each event of these rows enters."""
 
 
+class Placed:
+    """A recipe whose subscribers hang on, and whose publishers publish at, brokers with other names."""
+
+    def __init__(self, recipe: Recipe, brokers: Sequence[str]) -> None:
+        if not brokers:
+            raise WorkloadError("a scenario is placed at one broker or more, got none")
+        self.recipe = recipe
+        self.space = recipe.space
+        self.events = recipe.events
+        self._before = pa.array(recipe.brokers, _TEXT)
+        count = len(recipe.brokers)
+        self._now = pa.array([brokers[at * len(brokers) // count] for at in range(count)], _TEXT)
+        self.brokers = tuple(dict.fromkeys(self._now.to_pylist()))
+
+    def _moved(self, brokers: Column) -> Column:
+        return self._now.take(pc.index_in(brokers, self._before))
+
+    def interests(self, rows: range) -> Interests:
+        interests = self.recipe.interests(rows)
+        return interests._replace(broker=self._moved(interests.broker))
+
+    def publishers(self, rows: range) -> Column:
+        return self._moved(self.recipe.publishers(rows))
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A named, seeded workload. Made by `scenario(name, seed=...)`."""
@@ -72,6 +98,10 @@ class Scenario:
     def brokers(self) -> tuple[str, ...]:
         """The names of all brokers that subscribers hang on and publishers publish at."""
         return tuple(self.recipe.brokers)
+
+    def placed_at(self, brokers: Sequence[str]) -> Scenario:
+        """The same rows at other brokers: the k-th of n sits at `brokers[k * len(brokers) // n]`, so evenly spread."""
+        return replace(self, recipe=Placed(self.recipe, tuple(brokers)))
 
     def events(self, count: int, start: int = 0) -> pa.RecordBatch:
         """Events `start` to `start + count`, one column for each attribute of the space."""

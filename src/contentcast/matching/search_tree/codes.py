@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,6 +54,10 @@ class Coder(Protocol):
     ranges: CodeRanges
 
     def encode(self, column: pa.Array) -> Codes: ...
+
+    def code_of(self, key: Any) -> int:
+        """The code of one order key or value; None is absent."""
+        ...
 
     def possible(self, attribute: Attribute) -> Truths:
         """Which codes an event can have, given the declared domain; absent is always possible."""
@@ -107,6 +112,14 @@ class KeyCoder:
             codes[_absent(column)] = self.count
         return codes
 
+    @cached_property
+    def _cut_list(self) -> list[int]:
+        listed: list[int] = self.cuts.tolist()
+        return listed
+
+    def code_of(self, key: Any) -> int:
+        return self.count if key is None else bisect_right(self._cut_list, key)
+
     def possible(self, attribute: Attribute) -> Truths:
         found = np.zeros(self.count + 1, bool)
         for low, high in attribute.domain.pairs():
@@ -143,6 +156,9 @@ class PointCoder:
         if column.null_count:
             codes[_absent(column)] = self.count
         return codes
+
+    def code_of(self, key: Any) -> int:
+        return self.count if key is None else self.code.get(key, 0)
 
     def possible(self, attribute: Attribute) -> Truths:
         found = np.ones(self.count + 1, bool)
@@ -186,6 +202,9 @@ class OrderCoder:
         where = distinct.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
         found: Codes = codes[where]
         return found
+
+    def code_of(self, key: Any) -> int:
+        return self.count if key is None else bisect_right(self.cuts, key)
 
     def possible(self, attribute: Attribute) -> Truths:
         found = np.zeros(self.count + 1, bool)

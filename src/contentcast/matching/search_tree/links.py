@@ -120,19 +120,34 @@ def walk_links(  # type: ignore[no-untyped-def]
 class Annotation:
     """A tree annotated with the links behind which its subscribers are. Made by `SearchTree.annotate`."""
 
-    def __init__(self, space: Space, parts: Sequence[Part], ids: Ints, words: Words, carried: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        space: Space,
+        parts: Sequence[Part],
+        ids: Ints,
+        words: Words,
+        carried: Collection[str] = (),
+        before: Annotation | None = None,
+    ) -> None:
+        """`before`: an annotation with the same links behind each subscription; trees that are in it need no other planes."""
         self.space = space
         self.carried = tuple(carried)
         self.width = words.shape[1]
         order = np.argsort(ids, kind="stable")
-        self._planes: list[tuple[Part, Words, Words]] = []
+        self.planes: list[tuple[Part, Words, Words]] = []
+        """For each tree the planes `yes` and `possible` of its nodes."""
+        known = {} if before is None else {id(each[0].layout): each for each in before.planes}
         for part in parts:
+            same = known.get(id(part.layout))
+            if same is not None and same[0].dead == part.dead and same[1].shape[1] == self.width:
+                self.planes.append((part, same[1], same[2]))
+                continue
             at = order[np.minimum(np.searchsorted(ids, part.ids, sorter=order), len(ids) - 1)] if len(ids) else None
             missing = part.living if at is None else part.living & (ids[at] != part.ids)
             if missing.any():
                 raise ContentcastError(f"subscription {part.ids[missing][0]} has no links; give an empty set if it is nowhere")
             behind = np.ascontiguousarray(words[at]) if at is not None else np.zeros((len(part.ids), self.width), np.uint64)
-            self._planes.append((part, *self._annotated(part, behind)))
+            self.planes.append((part, *self._annotated(part, behind)))
 
     @classmethod
     def of(
@@ -156,6 +171,12 @@ class Annotation:
         planes: tuple[Words, Words] = annotate(*part.layout[:5], behind, part.alive, at, outcomes)
         return planes
 
+    def with_planes(self, planes: list[tuple[Part, Words, Words]]) -> Annotation:
+        """The same trees with other trits."""
+        other = Annotation.__new__(Annotation)
+        other.space, other.carried, other.width, other.planes = self.space, self.carried, self.width, planes
+        return other
+
     def match_links(self, batch: EventBatch, start: Words) -> LinkMatches:
         """`start`: the links away from the publisher, as words for all events or a row of words for each."""
         if batch.space != self.space:
@@ -165,7 +186,7 @@ class Annotation:
                 raise EventError(f"the tree was annotated for events that carry {name}, and one does not")
         mask = np.ascontiguousarray(np.broadcast_to(start, (len(batch), self.width)), np.uint64)
         found, steps = np.zeros_like(mask), np.zeros(len(batch), np.int64)
-        for part, yes, possible in self._planes:
+        for part, yes, possible in self.planes:
             layout = part.layout
             arrays = (layout.nodes, layout.entries, layout.runs, layout.table, part.stack, yes, possible)
             walk_links(*arrays, *part.code(batch), mask, found, steps)
@@ -173,7 +194,7 @@ class Annotation:
 
     def trits(self, part: int = 0, node: int = 0, *, count: int) -> str:
         """The annotation of a node as the paper writes it, the first link on the left; node 0 is the root."""
-        _, yes, possible = self._planes[part]
+        _, yes, possible = self.planes[part]
         words = [
             (int(yes[node, link >> 6]) >> (link & 63) & 1, int(possible[node, link >> 6]) >> (link & 63) & 1)
             for link in range(count)

@@ -6,13 +6,14 @@ Rule: everything a search needs is in flat arrays here; a later change makes ano
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.search_tree.codes import Coder, CodeRanges, coder_of
+from contentcast.matching.search_tree.few import FEW, code_few
 from contentcast.matching.search_tree.grow import grow
 from contentcast.matching.search_tree.layout import Layout, Tests, lay_out
 from contentcast.matching.search_tree.pattern_sets import PatternTests
@@ -82,6 +83,10 @@ class Part:
         self.alive[position >> 6] &= ~(np.uint64(1) << np.uint64(position & 63))
         self.dead += 1
 
+    def copy(self) -> Part:
+        """The same tree with marks of its own."""
+        return replace(self, alive=self.alive.copy())
+
     @property
     def living(self) -> npt.NDArray[np.bool_]:
         return np.unpackbits(self.alive.view(np.uint8), bitorder="little")[: len(self.ids)].astype(bool)
@@ -93,6 +98,8 @@ class Part:
 
     def code(self, batch: EventBatch) -> Coded:
         """The events as codes: once for each level, whatever the number of nodes."""
+        if len(batch) <= FEW:
+            return code_few(self, batch)
         columns = {name: batch.records.column(at) for at, name in enumerate(batch.space.names)}
         codes = np.empty((len(batch), len(self.levels)), np.int32)
         offsets, items = [0], list[int]()

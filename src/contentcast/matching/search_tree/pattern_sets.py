@@ -13,6 +13,7 @@ length and the number of anchor lengths, not with the number of patterns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +72,14 @@ class PatternTests:
             found = self._sets[value] = tuple(sorted(self._search(value)))
         return found
 
+    def passed_by(self, value: str | None) -> tuple[int, ...]:
+        """The same, for a value that may be absent."""
+        return self._absent if value is None else self.passed(value)
+
+    @cached_property
+    def _absent(self) -> tuple[int, ...]:
+        return tuple(number for (_, _, absent), number in self.number.items() if absent)
+
     def _search(self, value: str) -> Iterator[int]:
         near = {value[at : at + length] for length in self._lengths for at in range(len(value) - length + 1)}
         matched = {each for text in near for each in self._anchored.get(text, ()) if each.matches(value)}
@@ -84,7 +93,7 @@ class PatternTests:
         """For each row a position in a list of sets; the last set is that of absent."""
         distinct = column.dictionary_encode()
         found = [self.passed(value) for value in distinct.dictionary.to_pylist()]
-        found.append(tuple(number for (_, _, absent), number in self.number.items() if absent))
+        found.append(self.passed_by(None))
         return distinct.indices.fill_null(len(found) - 1).to_numpy(zero_copy_only=False).astype(np.int32), found
 
 

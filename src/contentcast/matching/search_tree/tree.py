@@ -137,6 +137,13 @@ class SearchTree:
         if 2 * part.dead > len(part.ids):
             self._shrink(part)
 
+    def copy(self) -> SearchTree:
+        """Another tree with the same subscriptions, to be changed without changing this one. What is prepared is shared."""
+        other = SearchTree.__new__(SearchTree)
+        other.space, other.plan = self.space, self.plan
+        other._waiting, other._parts = dict(self._waiting), tuple(part.copy() for part in self._parts)
+        return other
+
     def prepare(self) -> None:
         """All subscriptions in one tree: the fewest steps, and as long a pause as they take."""
         self._prepare_waiting()
@@ -221,9 +228,20 @@ class SearchTree:
         """
         return Annotation.of(self.space, self.prepared(), links, count, _named(self.space, carried, "carried"))
 
-    def annotate_words(self, ids: Ints, words: npt.NDArray[np.uint64], *, carried: Collection[str] = ()) -> Annotation:
-        """`annotate` by columns: words[i] holds the links of subscription ids[i] as bits."""
-        return Annotation(self.space, self.prepared(), ids, words, _named(self.space, carried, "carried"))
+    def annotate_words(
+        self,
+        ids: Ints,
+        words: npt.NDArray[np.uint64],
+        *,
+        carried: Collection[str] = (),
+        before: Annotation | None = None,
+    ) -> Annotation:
+        """`annotate` by columns: words[i] holds the links of subscription ids[i] as bits.
+
+        `before`: the annotation of an earlier tree, with the same links behind whoever is in both; only what has changed
+        since is annotated.
+        """
+        return Annotation(self.space, self.prepared(), ids, words, _named(self.space, carried, "carried"), before)
 
     @property
     def shape(self) -> Shape:

@@ -1,0 +1,63 @@
+"""The hybrid of link matching and flooding: where nearly every event is wanted behind a link, stop looking and send.
+
+Source: Banavar et al. 1999, section 6, future work. One event in WATCHED_SHARE is searched to the end and counted, node by node
+(`matching.search_tree.guesses`); from time to time what was learnt is put into the trits. The threshold is between flooding
+(0: send wherever anybody might want it) and link matching (above 1: never guess).
+Rule: an event may be sent where nobody wants it, and is never missed; what clients get is always exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from contentcast.matching.search_tree.guesses import Guesses
+from contentcast.model import Space
+from contentcast.routing.link_matching.annotated import Annotated, Ways
+from contentcast.routing.link_matching.router import LinkMatching
+from contentcast.routing.setup import Setup
+from contentcast.wire import Publish
+
+WATCHED_SHARE: Final = 16
+FIRST_WATCHED: Final = 256
+"""The first events of a new annotation are all watched."""
+
+
+class Hybrid(LinkMatching):
+    """`threshold`: a Maybe that became a Yes at least so often is taken for one."""
+
+    def __init__(self, broker: str, setup: Setup, *, threshold: float = 0.9, client_links: bool = False) -> None:
+        super().__init__(broker, setup, client_links=client_links)
+        self.threshold = threshold
+        self._guesses: dict[Space, Guesses] = {}
+        self._plain: dict[Space, Annotated] = {}
+        self._since = 0
+        self._renewed_at = 0
+
+    def _ways(self, annotated: Annotated, publish: Publish) -> Ways:
+        space, events = publish.events.space, publish.events
+        guesses = self._guesses.get(space)
+        if guesses is None or self._plain.get(space) is not annotated:
+            guesses = Guesses(annotated.annotation, annotated.links.count, guesses)
+            self._guesses[space], self._plain[space] = guesses, annotated
+            annotated.chosen = guesses.taken(self.threshold)
+            self._renewed_at = 0
+        extra = np.zeros(len(events), np.int64)
+        watched = self._to_watch(len(events), guesses.watched)
+        if len(watched):
+            extra[watched] = guesses.watch(events if len(watched) == len(events) else events.take(watched))
+            if guesses.watched >= 2 * self._renewed_at:  # ever more rarely, as less and less changes
+                annotated.chosen = guesses.taken(self.threshold)
+                self._renewed_at = max(FIRST_WATCHED // 4, guesses.watched)
+        ways = annotated.ways(events, publish.origin)
+        ways.steps = ways.steps + extra
+        return ways
+
+    def _to_watch(self, count: int, watched: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The rows to learn from: all at first, then one in WATCHED_SHARE."""
+        if watched < FIRST_WATCHED:
+            return np.arange(min(count, FIRST_WATCHED - watched))
+        first = -self._since % WATCHED_SHARE
+        self._since = (self._since + count) % WATCHED_SHARE
+        return np.arange(first, count, WATCHED_SHARE)
