@@ -1,6 +1,6 @@
 # Every target sets up what it needs by itself in .venv; `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench lock clean setup setup-bench
+.PHONY: help run test check bench soak lock clean setup setup-bench
 MAKEFLAGS += --no-print-directory
 
 PYTHON ?=
@@ -32,6 +32,9 @@ check: setup ## Check format, lint, types, import order and the code blocks of t
 
 bench: setup-bench ## Measure against peers in the same run (ARGS=... adds options)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+soak: setup ## Play 1,000 stories of crashes, cuts and churn to every protocol (ARGS='--seeds 50')
+	@$(BIN)/python -m contentcast.simulation.faults --protocol all --seeds 1000 $(ARGS)
 
 # --no-config and the --no-emit options keep this machine's registry settings out of the locks. The larger lock comes first: what both
 # hold has one version, one that suits the benchmark peers too.

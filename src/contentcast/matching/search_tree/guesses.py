@@ -122,7 +122,8 @@ class Guesses:
         planes = []
         for part, yes, possible in self.annotation.planes:
             _, maybes, became = self._counts[id(part.layout)]
-            likely = (maybes >= SURE_AFTER) & (became >= threshold * maybes)
+            # Laplace's rule of succession: 16 times out of 16 is not yet certainty, but 17 in 18.
+            likely = (maybes >= SURE_AFTER) & (became + 1 >= threshold * (maybes + 2))
             bits = np.zeros((len(yes), 64 * yes.shape[1]), bool)
             bits[:, : self.links] = likely
             guessed = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)

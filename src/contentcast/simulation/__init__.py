@@ -1,0 +1,16 @@
+"""A network of brokers in virtual time: the real routers, run by steps on an agenda. Same seed, same trace, byte for byte.
+
+    world = World(topology, lambda broker, incarnation: Flooding(broker, Setup(incarnation)))
+    world.put("c", Subscribed(CHEAP)); world.put("a", Published(TRADE), at=1.0); world.run()
+    world.delivered                                                     # [("desk-7", 1)]
+
+`load` has the clients of a workload scenario, `faults` the stories in which everything goes wrong.
+"""
+
+from contentcast.routing.costs import FREE, OURS, PAPER, PAPER_FAST, Costs
+from contentcast.simulation.agenda import SimulationError
+from contentcast.simulation.network import LinkQuality
+from contentcast.simulation.trace import Trace
+from contentcast.simulation.world import World
+
+__all__ = ["FREE", "OURS", "PAPER", "PAPER_FAST", "Costs", "LinkQuality", "SimulationError", "Trace", "World"]

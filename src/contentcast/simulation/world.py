@@ -1,0 +1,367 @@
+"""A network of brokers in virtual time: it tells routers what happens to them and performs what they want done.
+
+    world = World(topology, make_router, seed=7)
+    world.put("c", Subscribed(CHEAP)); world.put("a", Published(TRADE), at=1.0)
+    world.cut("a", "b", at=2.0); world.mend("a", "b", at=3.0)
+    world.run().delivered                                               # [("desk-7", 1)]
+
+The routers are the real ones; only links, CPUs, clients and time are played. An event's latency runs from the moment it enters
+its publishing broker's queue to its arrival at the subscriber, `client_delay_s` after the last broker let go of it.
+Rule: same arguments, same calls: same trace, byte for byte. Nothing here asks the machine for time or chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from contentcast.routing.contract import Input, LinkLost, LinkUp, Published, Router, Subscribed, Unsubscribed
+from contentcast.routing.costs import PAPER_FAST, Costs
+from contentcast.routing.topology import Topology
+from contentcast.simulation.agenda import Agenda, SimulationError
+from contentcast.simulation.broker import NO_MESSAGE, Broker, MakeRouter
+from contentcast.simulation.clients import Clients
+from contentcast.simulation.deliveries import Accounts, Deliveries, percentiles
+from contentcast.simulation.network import Direction, LinkQuality, SimulatedLink
+from contentcast.simulation.sizes import MessageBytes, Scales
+from contentcast.simulation.trace import Trace
+from contentcast.wire import Publish
+
+DETECTION_S: Final = 0.1
+"""How long a living end takes to notice that a connection is lost, and that it can be had again."""
+
+SUBSCRIPTION_BYTES: Final = 0
+"""What clients ask for costs the CPU a message; its bytes pass no link."""
+
+PERFECT: Final = LinkQuality()
+
+
+class World:
+    """`make_router(broker, incarnation)` makes the router of each start of a broker, from incarnation 1.
+
+    `links` is the quality of all links, or of some by their ends. `announce=False`: the routers are told the network when they
+    are made and hear no LinkUp at the start. `codec`: every message goes through the wire's encoding. `accounts`: keep the
+    steps of each event at each broker. `watch`: brokers whose queue lengths are kept over time.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        make_router: MakeRouter,
+        *,
+        seed: int = 0,
+        costs: Costs = PAPER_FAST,
+        links: LinkQuality | Mapping[tuple[str, str], LinkQuality] = PERFECT,
+        codec: bool = False,
+        trace: Trace | None = None,
+        client_delay_s: float = 0.001,
+        detection_s: float = DETECTION_S,
+        announce: bool = True,
+        accounts: bool = False,
+        watch: Iterable[str] = (),
+        message_bytes: MessageBytes | None = None,
+    ) -> None:
+        self.topology = topology
+        self.seed = seed
+        self.agenda = Agenda()
+        self.trace = trace
+        self.detection_s = detection_s
+        self.unpublished: list[int] = []
+        """Ids of events that came to a broker that was down."""
+        self._deliveries = Deliveries(topology.brokers, client_delay_s)
+        self._accounts = Accounts(topology.brokers) if accounts else None
+        self._scales = Scales(message_bytes, codec)
+        self._clients = {name: Clients() for name in topology.brokers}
+        self._brokers = {
+            name: Broker(name, at, make_router, self.agenda, costs, self._scales, self._deliveries, self._accounts, trace)
+            for at, name in enumerate(topology.brokers)
+        }
+        self._links: dict[tuple[str, str], SimulatedLink] = {}
+        for link in topology.links:
+            quality = links if isinstance(links, LinkQuality) else links.get((link.one, link.other), PERFECT)
+            made = self._links[link.one, link.other] = SimulatedLink(link, quality, seed, self.agenda)
+            for direction in made.directions:
+                self._brokers[direction.sender].directions[direction.receiver_name] = direction
+                direction.receiver = self._brokers[direction.receiver_name]
+            made.wanted = True
+            if announce:
+                self.agenda.put(0.0, self._connect, (made, made.attempt))
+            else:
+                made.connect()
+                for direction in made.directions:
+                    direction.working, direction.heard = True, direction.told
+        for name in watch:
+            self._broker(name).history = [(0.0, 0)]
+
+    # --- what clients do
+
+    def put(self, broker: str, input: Input, at: float | None = None) -> None:
+        """A client of this broker publishes, subscribes or unsubscribes, now or later."""
+        if not isinstance(input, Published | Subscribed | Unsubscribed):
+            raise SimulationError(
+                f"clients publish, subscribe and unsubscribe; {type(input).__name__} comes of what a router does and of cut, "
+                "mend, crash and restart"
+            )
+        self._broker(broker)
+        self.agenda.put(self.now if at is None else at, self._enter, (broker, input))
+
+    def feed(self, inputs: Iterable[tuple[float, str, Input]]) -> None:
+        """A stream of (time, broker, input) in the order of time, read as time passes: only the next is on the agenda."""
+        self._feed_next(iter(inputs))
+
+    def _feed_next(self, inputs: Iterator[tuple[float, str, Input]]) -> None:
+        for time, broker, input in inputs:
+            self.agenda.put(time, self._feed, (broker, input, inputs))
+            return
+
+    def _feed(self, told: tuple[str, Input, Iterator[tuple[float, str, Input]]]) -> None:
+        broker, input, inputs = told
+        self._feed_next(inputs)
+        self._enter((broker, input))
+
+    def _enter(self, told: tuple[str, Any]) -> None:
+        name, input = told
+        broker = self._broker(name)
+        if type(input) is Published:
+            if not broker.up:
+                self.unpublished += input.events.ids.to_pylist()
+                return
+            self._deliveries.note_published(input.events, self.now)
+            # As the broker will send it on, so that the batch is measured once.
+            broker.arrive(input, self._scales.size(Publish(name, broker.incarnation, 0, input.events)))
+            return
+        self._clients[name].note(input)
+        if broker.up:
+            broker.arrive(input, SUBSCRIPTION_BYTES)
+
+    # --- time
+
+    @property
+    def now(self) -> float:
+        return self.agenda.now
+
+    def run(self, until: float | None = None, most_steps: int | None = None) -> World:
+        """Until this time, or until quiet: nothing is under way, waits or is planned, and all clients have what is theirs."""
+        if not self.agenda.run(until, most_steps):
+            raise SimulationError(
+                f"not quiet after {most_steps:,} steps, at {self.now:.3f} s with {len(self.agenda):,} to come; "
+                "run(until=...) ends at a time"
+            )
+        if until is None:
+            self.agenda.now = max(self.now, self._deliveries.last_at + self._deliveries.client_delay_s)
+        return self
+
+    # --- faults: without `at` they happen at once, before anything that was put for now
+
+    def crash(self, broker: str, at: float | None = None) -> None:
+        """It stops: all it knew, all that waits for it and all that is under way to it is lost. What it has sent arrives."""
+        if at is not None:
+            self._broker(broker)
+            return self.agenda.put(at, self.crash, broker)
+        crashed = self._broker(broker)
+        if not crashed.up:
+            raise SimulationError(f"broker {broker} is down already; restart it first")
+        self._say(f"crash {broker}")
+        crashed.crash()
+        for link in self._links_of(broker):
+            self._review(link, crashed=broker)
+            for direction in link.directions:
+                if direction.receiver is crashed:  # also what another broker sent before it crashed itself
+                    direction.lose()
+
+    def restart(self, broker: str, at: float | None = None) -> None:
+        """A new router of the next incarnation; its clients subscribe again, its links come up when they are noticed."""
+        if at is not None:
+            self._broker(broker)
+            return self.agenda.put(at, self.restart, broker)
+        started = self._broker(broker)
+        if started.up:
+            raise SimulationError(f"broker {broker} is running; crash it first")
+        self._say(f"restart {broker}")
+        started.start()
+        for wanted in self._clients[broker].wanted():
+            started.arrive(wanted, SUBSCRIPTION_BYTES)
+        for link in self._links_of(broker):
+            self._review(link)
+
+    def cut(self, one: str, other: str, at: float | None = None) -> None:
+        """The link carries nothing from now on, and loses what it carries. To cut a link that is cut changes nothing."""
+        self._set_cut(one, other, True, at)
+
+    def mend(self, one: str, other: str, at: float | None = None) -> None:
+        self._set_cut(one, other, False, at)
+
+    def _set_cut(self, one: str, other: str, is_cut: bool, at: float | None) -> None:
+        link = self._link(one, other)
+        if at is not None:
+            return self.agenda.put(at, lambda _: self._set_cut(one, other, is_cut, None))
+        if link.is_cut != is_cut:
+            self._say(f"{'cut' if is_cut else 'mend'} {link.link.one}-{link.link.other}")
+            link.is_cut = is_cut
+            self._review(link)
+            if is_cut:
+                for direction in link.directions:
+                    direction.lose()
+
+    def partition(self, groups: Sequence[Iterable[str]], at: float | None = None) -> None:
+        """Cut every link between different groups; brokers that are in none make one together."""
+        group_of = {broker: number for number, group in enumerate(groups, 1) for broker in group}
+        for broker in group_of:
+            self._broker(broker)
+        if at is not None:
+            return self.agenda.put(at, lambda _: self._part(group_of))
+        self._part(group_of)
+
+    def _part(self, group_of: Mapping[str, int]) -> None:
+        for one, other in self._links:
+            if group_of.get(one) != group_of.get(other):
+                self.cut(one, other)
+
+    def heal(self, at: float | None = None) -> None:
+        """Mend every link that is cut."""
+        if at is not None:
+            return self.agenda.put(at, lambda _: self.heal())
+        for one, other in self._links:
+            self.mend(one, other)
+
+    def delay(self, one: str, other: str, delay_s: float, at: float | None = None) -> None:
+        """From now on the link takes so long. Nobody is told, and nothing overtakes what is under way."""
+        link = self._link(one, other)
+        if at is not None:
+            return self.agenda.put(at, lambda _: self.delay(one, other, delay_s))
+        self._say(f"delay {link.link.one}-{link.link.other} {delay_s!r}")
+        for direction in link.directions:
+            direction.delay_s = delay_s
+
+    def stall(self, broker: str, seconds: float, at: float | None = None) -> None:
+        """The broker's CPU does nothing for it for so long."""
+        stalled = self._broker(broker)
+        if at is not None:
+            return self.agenda.put(at, lambda _: self.stall(broker, seconds))
+        self._say(f"stall {broker} {seconds!r}")
+        if stalled.up:
+            stalled.stall(seconds)
+
+    def _review(self, link: SimulatedLink, crashed: str = "") -> None:
+        """After a cut, a mend, a crash or a restart: end the connection, or plan the next one."""
+        ends = (self._brokers[link.link.one], self._brokers[link.link.other])
+        wanted = not link.is_cut and ends[0].up and ends[1].up
+        if wanted == link.wanted:
+            return
+        link.wanted = wanted
+        link.attempt += 1
+        if wanted:
+            connects = max(self.now + self.detection_s, link.unnoticed_until)
+            self.agenda.put(connects, self._connect, (link, link.attempt))
+        elif link.connected:
+            notices = link.unnoticed_until = self.now + self.detection_s
+            for direction in link.directions:
+                if direction.sender == crashed:  # what it sent still arrives, until the other end gives the connection up
+                    direction.lose(left_after=self.now, arriving_after=notices)
+                else:
+                    direction.lose()
+            for end in ends:
+                if end.up:
+                    self.agenda.put(notices, self._notice, (end, end.incarnation, link.link.beyond(end.name)))
+
+    def _connect(self, told: tuple[SimulatedLink, int]) -> None:
+        link, attempt = told
+        if attempt != link.attempt:
+            return
+        link.connect()
+        for direction in link.directions:
+            self._brokers[direction.sender].arrive(LinkUp(direction.receiver_name, link.link.delay_s), NO_MESSAGE)
+
+    def _notice(self, told: tuple[Broker, int, str]) -> None:
+        end, incarnation, neighbour = told
+        if end.up and end.incarnation == incarnation:
+            end.arrive(LinkLost(neighbour), NO_MESSAGE)
+
+    def _say(self, what: str) -> None:
+        if self.trace is not None:
+            self.trace.write(self.now, what)
+
+    # --- who is who
+
+    def _broker(self, name: str) -> Broker:
+        found = self._brokers.get(name)
+        return self._brokers[self.topology.brokers[self.topology.number(name)]] if found is None else found
+
+    def _link(self, one: str, other: str) -> SimulatedLink:
+        link = self.topology.link(one, other)
+        return self._links[link.one, link.other]
+
+    def _links_of(self, broker: str) -> list[SimulatedLink]:
+        return [self._link(broker, other) for other in self.topology.neighbours(broker)]
+
+    def router(self, broker: str) -> Router:
+        """To look inside: `world.router("b").state()`."""
+        return self._broker(broker).router
+
+    def is_up(self, broker: str) -> bool:
+        return self._broker(broker).up
+
+    def incarnation(self, broker: str) -> int:
+        return self._broker(broker).incarnation
+
+    # --- what came of it
+
+    @property
+    def delivered(self) -> list[tuple[str, int]]:
+        """(subscriber, event id), in the order of delivery."""
+        table = self.deliveries()
+        return list(zip(table["subscriber"].to_pylist(), table["event"].to_pylist(), strict=True))
+
+    def deliveries(self) -> pa.Table:
+        """event, subscriber, broker, incarnation (of that broker), published_at, delivered_at; in the order of delivery."""
+        return self._deliveries.table(self.now)
+
+    def accounts(self) -> pa.Table:
+        """event, broker, steps: one row for each event at each broker that matched it."""
+        if self._accounts is None:
+            raise SimulationError("steps by event were not kept; make the world with accounts=True")
+        return self._accounts.table()
+
+    def latencies(self, wanted: Sequence[float] = (50, 90, 99, 99.9)) -> dict[str, float]:
+        """Percentiles of the seconds from publication to delivery: {'p50': 0.081, ...}."""
+        table = self.deliveries()
+        seconds = table["delivered_at"].to_numpy() - table["published_at"].to_numpy()
+        return percentiles(seconds[~np.isnan(seconds)], wanted)
+
+    def queue(self, broker: str) -> pa.Table:
+        """time, waiting: after every change of the broker's queue."""
+        history = self._broker(broker).history
+        if history is None:
+            raise SimulationError(f"the queue of {broker} was not watched; make the world with watch=[{broker!r}]")
+        return pa.table({"time": [at for at, _ in history], "waiting": [waiting for _, waiting in history]})
+
+    @property
+    def most_waiting(self) -> int:
+        """The longest that any queue has been."""
+        return max(each.most_waiting for each in self._brokers.values())
+
+    def broker_loads(self) -> pa.Table:
+        return _columns(self._brokers.values(), "name", "inputs", "steps", "delivered", "busy_s", "most_waiting", "crashes")
+
+    def link_loads(self) -> pa.Table:
+        """One row for each direction of each link."""
+        directions = [direction for link in self._links.values() for direction in link.directions]
+        counters = ("messages", "events", "bytes", "busy_s", "lost", "duplicated", "refused")
+        return _columns(directions, "sender", "receiver_name", *counters).rename_columns(["sender", "receiver", *counters])
+
+    def totals(self) -> dict[str, float]:
+        """Inputs handled, matching steps, deliveries; messages, copies of events and bytes on links; virtual CPU seconds."""
+        brokers = self._brokers.values()
+        found: dict[str, float] = {
+            name: sum(getattr(each, name) for each in brokers) for name in ("inputs", "steps", "delivered", "busy_s")
+        }
+        directions: list[Direction] = [direction for link in self._links.values() for direction in link.directions]
+        return found | {name: sum(getattr(each, name) for each in directions) for name in ("messages", "events", "bytes")}
+
+
+def _columns(rows: Iterable[Any], *names: str) -> pa.Table:
+    chosen = list(rows)
+    return pa.table({name: [getattr(each, name) for each in chosen] for name in names})
