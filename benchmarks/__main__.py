@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks import machine
 
-BENCHMARKS = ("bulk", "matching", "updates", "search_tree")
+BENCHMARKS = ("bulk", "matching", "updates", "search_tree", "learn", "routing", "spark")
 KEPT, TRIED = Path("docs/benchmarks"), Path("build/benchmarks")
 
 

@@ -9,27 +9,28 @@ from __future__ import annotations
 import errno
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from contentcast import ContentcastError, __version__
+from contentcast.commands.match import match
+from contentcast.commands.progress import progress
+from contentcast.commands.run import run
+from contentcast.commands.settings import setting
+from contentcast.commands.simulate import simulate
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from contentcast.model import Constraint, Predicate
-    from contentcast.workload import Scenario
 
 EXAMPLES: Final = {
     "run": "contentcast run --size small",
     "workload": "contentcast workload market --events 10000 --out market",
+    "simulate": "contentcast simulate --scenario gryphon --events 500",
+    "match": "contentcast match market --out matched",
     "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
@@ -94,101 +95,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 Seed = Annotated[int, typer.Option(help="Same seed, same rows.")]
 
 
-# --- run
-
-
-class Size(StrEnum):
-    SMALL, MEDIUM, LARGE = "small", "medium", "large"
-
-
-EVENTS_AND_SUBSCRIPTIONS: Final = {Size.SMALL: (1_000, 1_000), Size.MEDIUM: (100_000, 10_000), Size.LARGE: (1_000_000, 100_000)}
-ROWS_AT_A_TIME: Final = 10_000
-EVENTS_SHOWN, REASONS_SHOWN = 5, 3
-Deliveries = tuple[dict[str, Any], list[int]]
-"""An event and the subscriptions that get it."""
-
-
-@app.command(epilog=_example("run"))
-def run(
-    size: Annotated[Size, typer.Option(help="How many events meet how many subscriptions.")] = Size.MEDIUM,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Match market data against what trading desks want, and show who gets what and why."""
-    from contentcast.workload import scenario
-
-    market = scenario("market", seed=seed)
-    events, subscriptions = EVENTS_AND_SUBSCRIPTIONS[size]
-    wanted = market.subscriptions(subscriptions)
-    shown, totals = _match_all(market, wanted, events)
-    if as_json:
-        typer.echo(json.dumps(totals))
-    else:
-        _show_who_gets_what(shown, wanted, totals)
-
-
-def _match_all(market: Scenario, subscriptions: pa.RecordBatch, count: int) -> tuple[list[Deliveries], dict[str, Any]]:
-    """The first events that somebody wants, and what it all came to."""
-    import numpy as np
-
-    import contentcast as cc
-
-    started = perf_counter()
-    index = cc.MatchIndex(market.space)
-    index.add_many(subscriptions["subscription"], subscriptions["predicate"])
-    built_s = perf_counter() - started
-    index.match_batch(market.events(1))  # the kernels are compiled now, or read from their cache
-    shown: list[Deliveries] = []
-    deliveries = unwanted = 0
-    matching_s = 0.0
-    with _progress("matching", count) as advance:
-        for start in range(0, count, ROWS_AT_A_TIME):
-            events = market.events(min(ROWS_AT_A_TIME, count - start), start=start)
-            before = perf_counter()
-            pairs = index.match_batch(events)
-            matching_s += perf_counter() - before
-            rows, ids = pairs["event"].to_numpy(), pairs["subscription"].to_numpy()
-            wanted = np.unique(rows)
-            deliveries += len(rows)
-            unwanted += events.num_rows - len(wanted)
-            for row in wanted[: EVENTS_SHOWN - len(shown)].tolist():
-                shown.append((events.slice(row, 1).to_pylist()[0], ids[rows == row].tolist()))
-            advance(events.num_rows)
-    return shown, {
-        "events": count,
-        "subscriptions": subscriptions.num_rows,
-        "deliveries": deliveries,
-        "events nobody wants": unwanted,
-        "index built in s": round(built_s, 3),
-        "events/s": round(count / matching_s),
-    }
-
-
-def _show_who_gets_what(shown: list[Deliveries], subscriptions: pa.RecordBatch, totals: dict[str, Any]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("event", "goes to", "because it asked for", box=box.SIMPLE_HEAD)
-    for event, ids in shown:
-        what = f"{event['symbol']} {event['exchange']}: {event['side']} {event['volume']:,} at {event['price']:.2f}"
-        chosen = subscriptions.take(ids[:REASONS_SHOWN])
-        for subscriber, predicate in zip(chosen["subscriber"].to_pylist(), chosen["predicate"].to_pylist(), strict=True):
-            table.add_row(what, subscriber, predicate)
-            what = ""
-        if len(ids) > REASONS_SHOWN:
-            table.add_row("", f"and {len(ids) - REASONS_SHOWN} more", "")
-        table.add_section()
-    console = Console()
-    console.print(table)
-    console.print(
-        f"{totals['events']:,} events met {totals['subscriptions']:,} subscriptions: {totals['deliveries']:,} deliveries, "
-        f"{totals['events nobody wants']:,} events that nobody wants.\n"
-        f"Built in {totals['index built in s']} s, matched at {totals['events/s']:,} events/s.",
-        highlight=False,
-    )
-
-
 # --- workload
 
 
@@ -221,8 +127,8 @@ def workload(
     if not name or out is None:
         what = "which scenario? One of " + ", ".join(SCENARIOS) if not name else "where to? Add --out FOLDER"
         raise WorkloadError(f"workload: {what}")
-    chosen = scenario(name, seed=seed, **dict(_setting(each) for each in settings or ()))
-    with _progress(name, events + subscriptions) as advance:
+    chosen = scenario(name, seed=seed, **dict(setting(each) for each in settings or ()))
+    with progress(name, events + subscriptions) as advance:
         written = write_workload(
             chosen, out, events=events, subscriptions=subscriptions, format=format.value, force=force, advance=advance
         )
@@ -230,17 +136,6 @@ def workload(
         typer.echo(json.dumps({"scenario": name, "seed": seed, "files": [str(each) for each in written]}))
     else:
         typer.echo("\n".join(str(each) for each in written))
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """symbols=500, zipf=1.2, hot=true."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ContentcastError(f"--set takes NAME=VALUE, got {text!r}")
-    try:
-        return name.strip(), json.loads(value.strip().lower())
-    except ValueError:
-        return name.strip(), value
 
 
 def _list_scenarios(as_json: bool) -> None:
@@ -310,22 +205,11 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-# --- what long work shows
+# --- commands with a file of their own
 
-
-@contextmanager
-def _progress(what: str, rows: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr while somebody looks at it."""
-    if not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=rows)
-        yield lambda done: bar.advance(task, done)
+app.command(name="run", epilog=_example("run"))(run)
+app.command(name="match", epilog=_example("match"))(match)
+app.command(name="simulate", epilog=_example("simulate"))(simulate)
 
 
 if __name__ == "__main__":

@@ -125,6 +125,11 @@ def test_the_final_mask_is_the_links_of_the_matching_subscriptions(random: Rando
     starts = [random.sample(range(count), random.randint(0, count)) for _ in range(len(batch))]
     masks = np.array([words_of(each, count) for each in starts]) if starts else words_of([], count)
     found = annotation.match_links(batch, masks)
+    ahead = annotation.match_links(batch, masks, look_ahead=True)
+    assert (ahead.yes == found.yes).all()
+    assert (ahead.steps <= found.steps).all()
+    one_by_one = [annotation.match_links(batch.slice(event, 1), masks[event]) for event in range(len(batch))]
+    assert [each.steps[0] for each in one_by_one] == found.steps.tolist(), "few events are coded in another way"
     plain = searched.match_batch(batch)
     for event, (ids, start) in enumerate(zip(oracle.match_batch(batch), starts, strict=True)):
         assert found.of(event) == sorted({link for each in ids for link in links[each]} & set(start))

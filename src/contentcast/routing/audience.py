@@ -76,11 +76,26 @@ class Audience:
         order = np.argsort(self.ids[rows], kind="stable")
         return self.ids[rows][order], rows[order]
 
+    @cached_property
+    def _row_table(self) -> Ints:
+        """The row of each id from the least to the greatest, -1 for none, where ids stand close: a lookup in place of a search,
+        which took half of the time of match-first. Empty where they do not."""
+        known, rows = self._by_id
+        if known[-1] - known[0] > 4 * len(known):
+            return np.empty(0, np.int64)
+        table = np.full(int(known[-1] - known[0]) + 1, -1, np.int64)
+        table[known[::-1] - known[0]] = rows[::-1]
+        return table
+
     def rows_of_ids(self, ids: Ints) -> Ints:
         """The row of each subscription id, -1 where there is none; of an id that stands twice, one of the two."""
         known, rows = self._by_id
         if not len(known):
             return np.full(len(ids), -1, np.int64)
+        if len(self._row_table):
+            at = ids - known[0]
+            inside = (at >= 0) & (at < len(self._row_table))
+            return self._row_table[at] if inside.all() else np.where(inside, self._row_table[np.where(inside, at, 0)], -1)
         at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
         found: Ints = np.where(known[at] == ids, rows[at], -1)
         return found

@@ -67,11 +67,13 @@ class Ledger:
         self._client_delay_s = client_delay_s
         self._keep_hops = keep_hops
         self._event_bytes = np.empty(0, np.int64)
+        self._place = np.empty(0, np.int64)
         self._arrivals: dict[str, Floats] = {}
 
     def account(self, events: EventBatch) -> None:
         """From now on these events pass, the i-th with the id i."""
         self._event_bytes = event_bytes(events)
+        self._place = np.empty(len(events), np.int64)  # of an event among those that one broker handles
         self._arrivals = {}
         self.hops = []
 
@@ -83,27 +85,27 @@ class Ledger:
                 ids, came = np.asarray(publish.events.ids), 1
             case _:
                 return
-        here = np.unique(ids)
+        here = ids if np.all(ids[1:] > ids[:-1]) else np.unique(ids)
+        self._place[here] = np.arange(len(here))
         number = self.topology.number(broker)
         steps, given, copies = (np.zeros(len(here), np.int64) for _ in range(3))
         load = np.zeros(len(here), np.int64)
         sends: list[tuple[str, Ints, Ints, int]] = []
-        delivered: list[Ints] = []
         for effect in effects:
             match effect:
                 case Account(events, cost):
-                    steps += _summed(here, np.asarray(events.ids), cost)
+                    at = self._place[np.asarray(events.ids)]
+                    steps += cost if len(at) == len(here) else _added(at, cost, len(here))
                 case Deliver(events, rows, _, _):
-                    delivered.append(np.searchsorted(here, np.asarray(events.ids)[rows]))
-                    given += np.bincount(delivered[-1], minlength=len(here))
+                    given += np.bincount(self._place[np.asarray(events.ids)][rows], minlength=len(here))
                 case Send(link, Publish() as publish):
-                    at = np.searchsorted(here, np.asarray(publish.events.ids))
+                    at = self._place[np.asarray(publish.events.ids)]
                     size = self._sizes(publish)
                     copies += np.bincount(at, minlength=len(here))
                     load += _added(at, size, len(here))
                     sends.append((link, at, here[at], int(size.sum())))
         costs = self.costs
-        received = np.bincount(np.searchsorted(here, ids), minlength=len(here)) * came
+        received = np.bincount(self._place[ids], minlength=len(here)) * came
         cpu_s = (
             received * costs.receive_s
             + steps * costs.step_s
@@ -120,10 +122,8 @@ class Ledger:
             if link not in self._arrivals:
                 self._arrivals[link] = np.zeros(len(self._event_bytes))
             self._arrivals[link][events_sent] = leaving[at] + self.topology.link(broker, link).delay_s
-        for each in delivered:
-            self.latencies += np.bincount(
-                np.searchsorted(LATENCY_BINS, leaving[each] + self._client_delay_s), minlength=len(self.latencies)
-            )
+        bins = np.searchsorted(LATENCY_BINS, leaving + self._client_delay_s)
+        self.latencies += _added(bins, given, len(self.latencies))
         self.visits[number] += len(here)
         self.steps[number] += int(steps.sum())
         self.deliveries[number] += int(given.sum())
@@ -137,10 +137,6 @@ class Ledger:
         header = PUBLISH_HEADER_BYTES + name_bytes(publish.origin) + name_bytes(publish.events.space.name)
         sizes: Ints = self._event_bytes[np.asarray(publish.events.ids)] + header
         return sizes if publish.destinations is None else sizes + destination_bytes(publish.destinations)
-
-
-def _summed(here: Ints, ids: Ints, values: Ints) -> Ints:
-    return values if len(ids) == len(here) else _added(np.searchsorted(here, ids), values, len(here))
 
 
 def _added(at: Ints, values: Ints, count: int) -> Ints:

@@ -48,7 +48,7 @@ class TwoTier:
         events = publish.events
         audience, annotation = self._first_tier(events.space)
         every = words_of(range(len(audience.origins)), len(audience.origins))
-        found = annotation.match_links(events, every)
+        found = annotation.match_links(events, every, look_ahead=True)
         bits = np.unpackbits(found.yes.view(np.uint8), axis=1, bitorder="little")
         rows, brokers = np.nonzero(bits)
         lists = listed(rows, pa.array(audience.origins, pa.string()).take(pa.array(brokers)), len(events))

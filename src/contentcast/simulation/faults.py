@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     for protocol in protocols:
         bad, delivered, again = 0, 0, 0
-        for seed in track(seeds, f"{protocol:20}", console=console, disable=len(seeds) == 1):
+        for seed in track(seeds, f"{protocol:20}", console=console, disable=len(seeds) == 1 or not sys.stderr.isatty()):
             trace = Trace()
             outcome = play(Story.random(seed), protocol, codec=chosen.codec, trace=trace)
             delivered += outcome.deliveries

@@ -8,7 +8,36 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("contentcast.spark needs PySpark, which is not installed: pip install 'contentcast[spark]'") from missing
 
+from contentcast.spark.deliver import deliver, read_deliveries
+from contentcast.spark.indexes import Prepared, prepare
+from contentcast.spark.ingest import Ingested, ingest, read_events
 from contentcast.spark.java import JavaNotFound
+from contentcast.spark.learn import Learnt, learn
+from contentcast.spark.match import match, refused
+from contentcast.spark.route import Totals, route, route_totals
 from contentcast.spark.session import session
+from contentcast.spark.source import register
+from contentcast.spark.spread import SpreadError, grid, spread
 
-__all__ = ["JavaNotFound", "session"]
+__all__ = [
+    "Ingested",
+    "JavaNotFound",
+    "Learnt",
+    "Prepared",
+    "SpreadError",
+    "Totals",
+    "deliver",
+    "grid",
+    "ingest",
+    "learn",
+    "match",
+    "prepare",
+    "read_deliveries",
+    "read_events",
+    "refused",
+    "register",
+    "route",
+    "route_totals",
+    "session",
+    "spread",
+]

@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from contentcast.spark.java import find_java, shim
+from contentcast.spark.source import register
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -21,6 +22,7 @@ QUIET_LOGS = Path(__file__).with_name("log4j2.properties")
 EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -43,10 +45,21 @@ def session(app_name: str = "contentcast", master: str = "local[*]", **conf: obj
     builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    if _java_runs():
-        return builder.getOrCreate()
-    with _environment(JAVA_HOME=str(shim(find_java())), PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
-        return builder.getOrCreate()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit says which Python
+        running = builder.getOrCreate()
+    elif _java_runs():
+        with _environment(PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
+            running = builder.getOrCreate()
+    else:
+        with _environment(JAVA_HOME=str(shim(find_java())), PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
+            running = builder.getOrCreate()
+    register(running)
+    return running
+
+
+def is_running() -> bool:
+    """Whether this process has a session already."""
+    return SparkSession.getActiveSession() is not None
 
 
 def _java_runs() -> bool:

@@ -2,7 +2,8 @@
 
 Source: Banavar et al. 1999, section 3.3. The mask begins with a Maybe for each link that leads away from the publisher, each
 visited node refines it by its annotation (see `annotate`), and a subsearch ends when it has no Maybe left. Departs from the
-paper in one point: a Yes found in one subsearch is known at once in all that follow, also those already under way.
+paper: a Yes found in one subsearch is known at once in all that follow, also those already under way; and on request a child's
+trits are looked at before it is visited.
 
     start   NMM   links 1 and 2          words [0b110]
     root    YYM   link 1 is a Yes, 2 stays a Maybe: go on with 2 only
@@ -64,9 +65,12 @@ class LinkMatches:
 
 @njit(cache=True, nogil=True)
 def walk_links(  # type: ignore[no-untyped-def]
-    nodes, entries, runs, table, most, yes, possible, roots, codes, set_at, set_items, mask, found, steps
+    nodes, entries, runs, table, most, yes, possible, roots, codes, set_at, set_items, mask, found, steps, look_ahead
 ):
-    """Adds to found[event] the links of mask[event] that a matching subscription is behind, and to steps the visited nodes."""
+    """Adds to found[event] the links of mask[event] that a matching subscription is behind, and to steps the visited nodes.
+
+    `look_ahead`: the trits of a child are looked at from its parent, and it is visited only if they leave a Maybe.
+    """
     words = mask.shape[1]
     stack, work = np.empty(most + 64, np.int32), np.empty(256, np.int64)
     # What was still a Maybe where a node was pushed. All children of one visit share a row: masks[row_of[position in stack]].
@@ -113,6 +117,18 @@ def walk_links(  # type: ignore[no-untyped-def]
             for run in range(nodes[node, RUN_BEGIN], nodes[node, RUN_END]):
                 code = codes[event, runs[run, LEVEL]]
                 top = passing(entries, runs, table, run, code, set_at, set_items, stack, top, work)
+            if look_ahead:
+                kept = before
+                for at in range(before, top):
+                    place = stack[at] if stack[at] >= 0 else len(nodes) + LONE - stack[at]
+                    maybe = np.uint64(0)
+                    for word in range(words):
+                        here = masks[row + 1, word] & ~found[event, word]
+                        found[event, word] |= here & yes[place, word]
+                        maybe |= here & possible[place, word] & ~yes[place, word]
+                    stack[kept] = stack[at]
+                    kept += maybe != 0
+                top = kept
             row_of[before:top] = row + 1
         steps[event] += visited
 
@@ -177,8 +193,11 @@ class Annotation:
         other.space, other.carried, other.width, other.planes = self.space, self.carried, self.width, planes
         return other
 
-    def match_links(self, batch: EventBatch, start: Words) -> LinkMatches:
-        """`start`: the links away from the publisher, as words for all events or a row of words for each."""
+    def match_links(self, batch: EventBatch, start: Words, *, look_ahead: bool = False) -> LinkMatches:
+        """`start`: the links away from the publisher, as words for all events or a row of words for each.
+
+        `look_ahead`: a node whose trits leave no Maybe is not visited; its parent looks. As published, it is, and ends there.
+        """
         if batch.space != self.space:
             raise EventError(f"the batch is of space {batch.space.name}, the tree of {self.space.name}")
         for name in self.carried:
@@ -189,7 +208,7 @@ class Annotation:
         for part, yes, possible in self.planes:
             layout = part.layout
             arrays = (layout.nodes, layout.entries, layout.runs, layout.table, part.stack, yes, possible)
-            walk_links(*arrays, *part.code(batch), mask, found, steps)
+            walk_links(*arrays, *part.code(batch), mask, found, steps, look_ahead)
         return LinkMatches(found, steps)
 
     def trits(self, part: int = 0, node: int = 0, *, count: int) -> str:

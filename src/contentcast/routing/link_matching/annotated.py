@@ -49,6 +49,7 @@ class Annotated:
     annotation: Annotation
     chosen: Annotation
     """What is searched: the annotation itself, or one with guesses in it."""
+    look_ahead: bool
     starts: dict[str, Start] = field(default_factory=dict)
 
     @classmethod
@@ -66,7 +67,7 @@ class Annotated:
         words = _words(audience, links, mine, clients)
         reused = before.annotation if before is not None and same_network and clients == before.clients else None
         annotation = audience.tree.annotate_words(np.arange(len(audience.ids)), words, before=reused)
-        return cls(audience, links, clients, annotation, annotation)
+        return cls(audience, links, clients, annotation, annotation, not client_links)
 
     def start(self, publisher: str) -> Start | None:
         """None: this network has no such broker."""
@@ -84,7 +85,7 @@ class Annotated:
             return Ways([], _NONE, _NONE, np.zeros(len(events), np.int64))
         if not start.by_neighbour and not self.clients:
             return Ways([], _NONE, _NONE, np.zeros(len(events), np.int64))  # an end of the publisher's tree
-        found = self.chosen.match_links(events, start.mask)
+        found = self.chosen.match_links(events, start.mask, look_ahead=self.look_ahead)
         return self._one(found.yes, found.steps, start) if len(events) == 1 else self._many(found.yes, found.steps, start)
 
     def _one(self, yes: Words, steps: Ints, start: Start) -> Ways:

@@ -1,0 +1,160 @@
+"""Routing: what each protocol costs on the 39-broker network, by columns; and how long a simulation of it takes, and in what.
+
+Steps, copies and bytes are exact counts. Times are CPU seconds of the one thread, as ratios to flooding in the same run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import Result, Table, times
+from contentcast.catalog import PROTOCOLS, router
+from contentcast.language import parse_many
+from contentcast.model import EventBatch, SubscriptionBatch
+from contentcast.routing.audience import Forest
+from contentcast.routing.contract import Published, Router, Subscribed
+from contentcast.routing.costs import PAPER_FAST
+from contentcast.routing.instant import Instant
+from contentcast.routing.ledger import Ledger, percentile
+from contentcast.routing.networks import network, placed
+from contentcast.routing.setup import Setup
+from contentcast.simulation import World
+from contentcast.simulation.load import publish_poisson, subscribe
+from contentcast.workload import Scenario
+
+SEED = 1
+
+
+def by_columns(scenario: Scenario, events: int, subscriptions: int) -> list[dict[str, Any]]:
+    """Every protocol, all events of a publisher at once."""
+    topology = network("gryphon-39")
+    asked = scenario.subscriptions(subscriptions)
+    table = parse_many(scenario.space, asked["predicate"])
+    ids, names = asked["subscription"].to_numpy(), np.array(asked["subscriber"].to_pylist(), object)
+    brokers = np.array(asked["broker"].to_pylist())
+    batch = EventBatch.from_arrow(scenario.space, scenario.events(events))
+    publishers = np.array(scenario.publishers(events).to_pylist())
+    setup = Setup(topology=topology, forest=Forest())
+    rows = []
+    for name in PROTOCOLS:
+        ledger = Ledger(topology, PAPER_FAST)
+        routers: Callable[[str], Router] = lambda broker, name=name: router(name, broker, setup)  # type: ignore[misc]  # noqa: E731
+        instant = Instant(topology, routers)
+        for broker in topology.brokers:
+            mine = np.flatnonzero(brokers == broker)
+            if len(mine):
+                chosen = SubscriptionBatch.columns(ids[mine], table.take(mine), names[mine].tolist())
+                instant.put(broker, Subscribed(chosen))
+        for broker in np.unique(publishers):  # trees are annotated, kernels compiled
+            instant.put(broker, Published(batch.slice(0, 8)))
+        instant.watch = ledger.watch
+        ledger.account(batch)
+        begun = time.process_time()
+        for broker in np.unique(publishers):
+            instant.put(broker, Published(batch.take(np.flatnonzero(publishers == broker))))
+        rows.append(
+            {
+                "protocol": name,
+                "copies": int(ledger.messages.sum()) / events,
+                "bytes": int(ledger.bytes.sum()) / events,
+                "steps": int(ledger.steps.sum()) / events,
+                "deliveries": int(ledger.deliveries.sum()) / events,
+                "p99 ms": 1000 * percentile(ledger.latencies, 0.99),
+                "cpu s": time.process_time() - begun,
+            }
+        )
+    return rows
+
+
+class Timed:
+    """A router whose time is counted."""
+
+    spent = 0.0
+    calls = 0
+
+    def __init__(self, inside: Router) -> None:
+        self.inside, self.broker = inside, inside.broker
+        self.sizes, self.state = inside.sizes, inside.state
+
+    def handle(self, input: Any, now: float) -> Any:
+        begun = time.perf_counter()
+        effects = self.inside.handle(input, now)
+        Timed.spent += time.perf_counter() - begun
+        Timed.calls += 1
+        return effects
+
+
+def simulated(scenario: Scenario, events: int, subscriptions: int, protocol: str) -> dict[str, Any]:
+    """Events one by one in virtual time."""
+    topology = network("gryphon-39")
+    forest = Forest()
+
+    def make(broker: str, incarnation: int) -> Router:
+        return Timed(router(protocol, broker, Setup(incarnation, topology, forest)))  # type: ignore[return-value]
+
+    begun = time.perf_counter()
+    world = World(topology, make, seed=SEED, announce=False)
+    subscribe(world, scenario, subscriptions)
+    world.run()
+    subscribed = time.perf_counter()
+    Timed.spent, Timed.calls = 0.0, 0
+    publish_poisson(world, scenario, 20.0, events, seed=SEED)
+    world.run()
+    took = time.perf_counter() - subscribed
+    return {
+        "protocol": protocol,
+        "subscribing s": subscribed - begun,
+        "events s": took,
+        "visits": Timed.calls,
+        "us a visit": 1e6 * took / Timed.calls,
+        "in the router": Timed.spent / took,
+    }
+
+
+def run(quick: bool) -> Result:
+    market = placed("market", network("gryphon-39"), seed=SEED)
+    gryphon = placed("gryphon", network("gryphon-39"), seed=SEED)
+    events = 2_000 if quick else 20_000
+    sizes = (1_000, 5_000) if quick else (10_000, 100_000)
+    tables, data = [], {}
+    for size in sizes:
+        rows = by_columns(market, events, size)
+        data[f"market {size}"] = rows
+        flooding = next(row["cpu s"] for row in rows if row["protocol"] == "flooding")
+        told = [
+            [
+                row["protocol"],
+                *(f"{row[each]:,.1f}" for each in ("copies", "bytes", "steps", "deliveries", "p99 ms")),
+                times(row["cpu s"] / flooding),
+            ]
+            for row in rows
+        ]
+        header = ("protocol", "copies", "bytes", "steps", "deliveries", "p99 ms", "CPU time / flooding")
+        tables.append(Table(f"An event of market, {size:,} subscriptions", header, told))
+    count = 200 if quick else 10_000
+    worlds = [simulated(gryphon, count, 1_000 if quick else 10_000, name) for name in ("link-matching", "flooding")]
+    data["simulated"] = worlds
+    told = [
+        [
+            row["protocol"],
+            f"{row['subscribing s']:.1f}",
+            f"{row['events s']:.1f}",
+            f"{row['visits']:,}",
+            f"{row['us a visit']:.0f}",
+            f"{100 * row['in the router']:.0f} %",
+        ]
+        for row in worlds
+    ]
+    header = ("protocol", "subscribing s", "events s", "visits", "us a visit", "in the router")
+    tables.append(Table(f"Simulating {count:,} events of gryphon, one by one", header, told))
+    longest = max(row["events s"] + row["subscribing s"] for row in worlds if row["protocol"] == "link-matching")
+    notes = [f"Simulating link matching took {longest:.0f} s in all; at most 60 s are asked for with 10,000 events."]
+    about = [
+        "What an event costs on the 39-broker network of Banavar et al. 1999 under each protocol, all brokers together: copies on "
+        "links, bytes, matching steps, deliveries; and the 99th percentile of the latency by the cost model without queues.",
+    ]
+    return Result("routing", "Routing", about, tables, notes, data, quick)

@@ -1,0 +1,1 @@
+"""Commands that are longer than a thin function; `cli` registers each by one line."""

@@ -1,0 +1,244 @@
+"""`contentcast run`: the main job, on a made day of market data or on a user's own files.
+
+Rule: stdout has the table (or JSON); the bars, on stderr, are there while somebody looks at them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import typer
+
+from contentcast.commands.failures import told_in_one_line
+from contentcast.commands.match import match
+from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
+from contentcast.model import ContentcastError
+
+if TYPE_CHECKING:
+    from contentcast.spark.feeds import Feed
+    from contentcast.spark.job import Facts
+
+LOOK_EVERY_S: Final = 0.25
+SparkSession: TypeAlias = Any
+"""Only contentcast.spark imports pyspark."""
+Step = Callable[[str], AbstractContextManager[None]]
+
+
+class Size(StrEnum):
+    SMALL, MEDIUM, LARGE = "small", "medium", "large"
+
+
+EVENTS_AND_SUBSCRIPTIONS: Final = {
+    Size.SMALL: (20_000, 5_000),
+    Size.MEDIUM: (200_000, 20_000),
+    Size.LARGE: (1_000_000, 100_000),
+}
+
+
+def run(
+    size: Annotated[Size | None, typer.Option(help="Of the made day of market data.", show_default="large")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own events and subscriptions, in TOML.")] = None,
+    example_config: Annotated[bool, typer.Option("--example-config", help="Print such a file.")] = False,
+    out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="out")] = None,
+    protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="all")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the made day: same seed, same rows.")] = 0,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="With --config: follow the events' folder; match and deliver.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="With --stream: take what is new, then stop.")] = False,
+    master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
+    memory: Annotated[str | None, typer.Option(help="Spark's memory, 4g.", show_default="Spark's own")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a folder that no job made.")] = False,
+    open_report: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Run the whole pipeline on Spark: ingest, match, deliver, learn, route with every protocol; tables and a report."""
+    if example_config:
+        typer.echo(EXAMPLE, nl=False)
+        return
+    if config is not None and size is not None:
+        raise ContentcastError("run: --size is of the made day, and --config has your own; leave one out")
+    if (stream or once) and config is None:
+        raise ContentcastError("run: --stream and --once go with --config")
+    told = read_config(config) if config is not None else None
+    folder = out or Path(told.out if told is not None else "out")
+    chosen = master or (told.master if told is not None else "local[*]")
+    memory = memory or (told.memory if told is not None else None)
+    if told is not None and stream:
+        match(
+            [],
+            told.events,
+            Path(told.subscriptions),
+            Path(told.space),
+            folder,
+            True,
+            once,
+            chosen,
+            memory,
+            None,
+            force,
+            as_json,
+        )
+        return
+    _check_out(folder, force)
+    names = protocol or (told.protocols if told is not None else None)
+    _check_protocols(names)
+    with told_in_one_line():
+        from contentcast.spark.job import job_session, run_job
+
+        with job_session(chosen, memory) as spark, _bars(spark) as step:
+            with step("start"):
+                feed = _own(spark, told) if told is not None else _made(spark, size or Size.LARGE, seed)
+            facts = run_job(spark, feed, folder, names, step)
+    summary = facts.summary() | {"out": str(folder)}
+    if as_json:
+        typer.echo(json.dumps(summary))
+    else:
+        _show(facts, summary, folder)
+    if open_report:
+        typer.launch((folder / "report.html").absolute().as_uri())
+
+
+def _made(spark: SparkSession, size: Size, seed: int) -> Feed:
+    from dataclasses import replace
+
+    from contentcast.spark.feeds import market_feed
+
+    feed = market_feed(spark, *EVENTS_AND_SUBSCRIPTIONS[size], seed)
+    return replace(feed, told=f"contentcast run --size {size} --seed {seed}")
+
+
+def _own(spark: SparkSession, told: RunConfig) -> Feed:
+    from contentcast.spark.feeds import Files, own_feed
+
+    files = Files(told.space, told.events, told.subscriptions, told.format, told.topology, told.publisher, told.entry)
+    return own_feed(spark, files, f"contentcast run --config {told.path}")
+
+
+def _check_out(out: Path, force: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise ContentcastError(f"{out} is a file, not a folder")
+    if force or not out.exists() or not any(out.iterdir()):
+        return
+    with told_in_one_line():
+        from contentcast.spark.job import is_ours
+    if not is_ours(out):
+        raise ContentcastError(f"{out} was not made by contentcast run; choose another with --out, or replace it with --force")
+
+
+def _check_protocols(names: list[str] | None) -> None:
+    from contentcast import catalog
+
+    for name in names or ():
+        catalog.protocol(name)
+
+
+# --- what is shown
+
+
+@contextmanager
+def _bars(spark: SparkSession) -> Iterator[Step]:
+    """For each step a bar of Spark's tasks, and the seconds that it took."""
+    if not sys.stderr.isatty():
+        yield _quiet
+        return
+    from threading import Event, Thread
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description:<26}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    tracker = spark.sparkContext.statusTracker()
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+
+        @contextmanager
+        def step(name: str) -> Iterator[None]:
+            over, task = Event(), bars.add_task(name, total=None)
+
+            def watch() -> None:
+                while not over.wait(LOOK_EVERY_S):
+                    stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
+                    if stages:
+                        done, total = sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
+                        bars.update(task, completed=done, total=total)
+
+            watching = Thread(target=watch, daemon=True)
+            watching.start()
+            try:
+                yield
+            finally:
+                over.set()
+                watching.join()
+            total = int(bars.tasks[task].total or 1)
+            bars.update(task, completed=total, total=total)
+
+        yield step
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    yield
+
+
+def _show(facts: Facts, summary: dict[str, Any], out: Path) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if facts.routes:
+        console.print(_table(facts))
+    for line in _lines(facts, summary, out):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _table(facts: Facts) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("protocol", no_wrap=True)
+    for heading in ("messages", "x least", "MB", "deliveries", "steps", "p50 ms", "p99 ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in facts.protocols():
+        about = "~" if row["events"] < facts.events else ""
+        latencies = ["-" if row[each] is None else f"{1000 * row[each]:,.0f}" for each in ("p50_s", "p99_s")]
+        times = row["times_least"]
+        table.add_row(
+            row["protocol"],
+            f"{about}{row['messages']:,}",
+            "-" if times is None else f"{times:.3f}",
+            f"{about}{row['bytes'] / 1e6:,.1f}",
+            f"{about}{row['deliveries']:,}",
+            f"{about}{row['steps']:,}",
+            *latencies,
+        )
+    table.add_section()
+    table.add_row("lower bound", f"{facts.least:,}", "1.000", *[""] * 5, style="dim")
+    return table
+
+
+def _lines(facts: Facts, summary: dict[str, Any], out: Path) -> Iterator[str]:
+    for row in facts.protocols():
+        if row["events"] < facts.events:
+            yield f"~ {row['protocol']}: routed with one event in {round(facts.events / row['events'])}, and scaled to all."
+    if summary["not routed"]:
+        yield f"Nothing was routed: {summary['not routed']}."
+    bad = f" ({facts.bad:,} bad records in {out / 'quarantine'})" if facts.bad else ""
+    refused = f" ({facts.refused:,} refused, in {out / 'refused'})" if facts.refused else ""
+    yield f"{facts.events:,} events{bad} met {facts.subscriptions:,} subscriptions{refused}:"
+    yield (
+        f"{summary['matches']:,} matches in {out / 'deliveries'}, {summary['events/s']:,} events/s matched and delivered; "
+        f"{sum(facts.took_s.values()):,.0f} s in all."
+    )
+    yield f"The report is {out / 'report.html'}."

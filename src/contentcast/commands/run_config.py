@@ -1,0 +1,101 @@
+"""The file of `contentcast run --config FILE`: a user's own events, subscriptions and network, in TOML.
+
+Rule: paths in the file start from the folder of the file. What cannot be is said before anything starts.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from contentcast.model import ContentcastError
+from contentcast.model.errors import nearest
+
+EXAMPLE: Final = """\
+# contentcast run --config FILE: matches, delivers, learns from and routes your own events. Paths start from this file's folder.
+# What is here works after: contentcast workload market --out market
+
+space = "market/space.json"                       # or .toml
+events = ["market/events.parquet"]                # files, folders or patterns: Parquet, CSV, JSON lines, ORC
+subscriptions = "market/subscriptions.parquet"    # subscription (int), predicate (text), subscriber, broker
+
+topology = "tree:3x3"                             # or a .graphml, .json or .edges file; without it nothing is routed
+entry = "b1"                                      # the broker where all events enter ...
+# publisher = "exchange_broker"                   # ... or the column that says it for each event
+
+# protocols = ["link-matching", "flooding"]       # all of the catalog, unless told
+out = "market/out"                                # tables and report.html; replaced if a job made it
+# master = "spark://host:7077"                    # local[*], unless told; driver and workers then share these folders
+# memory = "4g"                                   # Spark's
+# format = "parquet"                              # of the events, if their endings do not say it
+"""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What the file says, with its paths made whole."""
+
+    path: str
+    space: str
+    events: list[str]
+    subscriptions: str
+    topology: str | None = None
+    publisher: str | None = None
+    entry: str | None = None
+    protocols: list[str] | None = None
+    out: str = "out"
+    master: str = "local[*]"
+    memory: str | None = None
+    format: str | None = None
+
+
+LISTS: Final = ("events", "protocols")
+NEEDED: Final = ("space", "events", "subscriptions")
+
+
+def read_config(path: Path) -> RunConfig:
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ContentcastError(f"there is no file {path}; contentcast run --example-config prints one to begin with") from None
+    except OSError as reason:
+        raise ContentcastError(f"{path} cannot be read: {reason.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
+        raise ContentcastError(f"{path} is no TOML: {reason}") from None
+    known = [each.name for each in fields(RunConfig) if each.name != "path"]
+    given: dict[str, Any] = {}
+    for name, value in told.items():
+        if name not in known:
+            raise ContentcastError(f"{path}: there is no setting {name!r}{nearest(name, known, 'there are')}")
+        given[name] = _checked(path, name, value)
+    for name in NEEDED:
+        if name not in given:
+            raise ContentcastError(f"{path}: {name} is missing; contentcast run --example-config shows all settings")
+    folder = path.parent
+    for name in ("space", "subscriptions", "out"):
+        given[name] = _whole(folder, given.get(name, "out"))
+    given["events"] = [_whole(folder, each) for each in given["events"]]
+    if _is_file(given.get("topology")):
+        given["topology"] = _whole(folder, given["topology"])
+    return RunConfig(str(path), **given)
+
+
+def _checked(path: Path, name: str, value: Any) -> Any:
+    if name in LISTS:
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list) or not listed or not all(isinstance(each, str) and each for each in listed):
+            raise ContentcastError(f"{path}: {name} is a list of texts, got {value!r}")
+        return listed
+    if not isinstance(value, str) or not value:
+        raise ContentcastError(f"{path}: {name} is a text, got {value!r}")
+    return value
+
+
+def _is_file(topology: str | None) -> bool:
+    return topology is not None and ("/" in topology or "." in topology)
+
+
+def _whole(folder: Path, path: str) -> str:
+    return path if "://" in path else str(folder / path)

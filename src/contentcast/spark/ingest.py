@@ -1,0 +1,239 @@
+"""The step `ingest`: raw records become events of the space; bad ones go to a quarantine with the reason, and stop nobody.
+
+    events = read_events(spark, "trades/*.jsonl", trades)      # or ingest(any DataFrame, trades)
+    events.good            a DataFrame of events
+    events.quarantine      reason, attribute, record (as it came), file
+
+Both are DataFrames over the same records, in batch and in streams; each is computed when it is asked for. `match` takes the
+pair itself, and then reads, checks and matches in one pass through Python instead of two: a pass costs about as much as
+matching.
+Rule: what is good and what is bad is decided by `reading`, which runs on the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from contentcast.model.errors import ContentcastError, EventError, nearest
+from contentcast.model.space import Space
+from contentcast.spark.arrow_map import map_arrow
+from contentcast.spark.reading import (
+    BAD,
+    CONTENT,
+    FILE,
+    LINE,
+    Columns,
+    CsvFiles,
+    JsonTexts,
+    Reader,
+    bad_table,
+    checked_schema,
+    csv_header,
+)
+from contentcast.spark.tables import spark_schema
+
+OnError = Literal["quarantine", "raise"]
+FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".orc": "orc"}
+"""By the files' ending."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts records while a job runs. Each task counts once, when it succeeds."""
+
+    events: Accumulator[int]
+    bad: Accumulator[int]
+
+    @classmethod
+    def on(cls, spark: SparkSession) -> Tally:
+        return cls(spark.sparkContext.accumulator(0), spark.sparkContext.accumulator(0))
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """Raw records and how to read them; `good` and `quarantine` are what comes out."""
+
+    raw: DataFrame
+    reader: Reader
+    space: Space
+    on_error: OnError = "quarantine"
+    tally: Tally | None = None
+
+    @property
+    def good(self) -> DataFrame:
+        read = self.events_of()
+
+        def good(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield from read(batch)
+
+        return map_arrow(self.raw, good, spark_schema(self.reader.schema))
+
+    @property
+    def quarantine(self) -> DataFrame:
+        """Empty with `on_error="raise"`: the job stops at the first bad record."""
+        reader = self.reader
+
+        def quarantine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for _, bad in reader.read(batch):
+                    if bad:
+                        yield bad_table(bad)
+
+        return map_arrow(self.raw, quarantine, spark_schema(BAD))
+
+    def events_of(self) -> Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+        """For a worker: the good events of a raw batch. Counts them if there is a tally."""
+        reader, on_error, tally = self.reader, self.on_error, self.tally
+
+        def read(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            for events, bad in reader.read(batch):
+                if bad and on_error == "raise":
+                    raise EventError(f"{_first(bad)}; ingest(events, space) sets such records aside")
+                if tally is not None:
+                    tally.events.add(events.num_rows + len(bad))
+                    tally.bad.add(len(bad))
+                if events.num_rows:
+                    yield events
+
+        return read
+
+
+def _first(bad: Sequence[Any]) -> str:
+    where = f"attribute {bad[0].attribute}: " if bad[0].attribute else ""
+    return f"{where}{bad[0].reason}, in the record {bad[0].record[:400]}"
+
+
+def ingest(
+    events: DataFrame,
+    space: Space,
+    *,
+    on_error: OnError = "quarantine",
+    json: str | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> Ingested:
+    """Checks the rows of a DataFrame, batch or stream, against the space.
+
+    Columns go by name: a missing one is absent everywhere, others than the space's stay. With `json` the events are JSON
+    objects in that column (the messages of a Kafka topic, `json="value"`); `extra` names fields beyond the space that they may
+    carry, with their kinds. `on_error="raise"` stops at the first bad record instead of setting it aside.
+    """
+    if on_error not in ("quarantine", "raise"):
+        raise ContentcastError(f"on_error is 'quarantine' or 'raise', not {on_error!r}")
+    schema = to_arrow_schema(events.schema, timezone="UTC")
+    if json is None:
+        return Ingested(events, Columns(space, checked_schema(space, schema)), space, on_error)
+    if json not in schema.names:
+        raise ContentcastError(f"the events have no column {json!r}{nearest(json, schema.names)}")
+    others = pa.schema([each for each in schema if each.name != json])
+    wide = _wider(space, extra or {})
+    for name in others.names:
+        if name in wide:
+            raise ContentcastError(
+                f"the column {name} stands beside the JSON and {space.name} has an attribute of that name; rename it"
+            )
+    return Ingested(events, JsonTexts(wide, json, others), space, on_error)
+
+
+def _wider(space: Space, extra: Mapping[str, str]) -> Space:
+    """The space with the fields that events may carry beside it."""
+    for name in extra:
+        if name in space:
+            raise ContentcastError(f"{name} is an attribute of {space.name}; extra names others")
+    return Space(space.name, {**dict(space.items()), **extra}) if extra else space
+
+
+def read_events(
+    spark: SparkSession,
+    paths: str | Path | Sequence[str | Path],
+    space: Space,
+    *,
+    format: str | None = None,
+    stream: bool = False,
+    extra: Mapping[str, str] | None = None,
+    on_error: OnError = "quarantine",
+    **options: Any,
+) -> Ingested:
+    """Events from files: Parquet, CSV, JSON lines, or whatever `format` this Spark has ("delta", "orc", "kafka" with its
+    options).
+
+    `stream` follows a folder, and takes the files that appear in it. Text formats have ISO 8601 timestamps and base64 bytes,
+    as in `cc.read_events`; `extra` names fields that stay though the space does not have them (CSV: all of the first file's
+    columns do). `options` go to Spark's reader: `maxFilesPerTrigger=10`.
+    """
+    given = [str(each) for each in ([paths] if isinstance(paths, (str, Path)) else paths)]
+    if format == "kafka":
+        records = (spark.readStream if stream else spark.read).format("kafka").options(**options).load()
+        return ingest(records, space, json=LINE, extra=extra, on_error=on_error)
+    if not given:
+        raise EventError("which events? Give the path of a file or a folder")
+    for each in given:
+        if "://" not in each and not any(letter in each for letter in "*?[{") and not Path(each).exists():
+            raise EventError(f"there is no event file {each}")
+    if stream and len(given) != 1:
+        raise EventError(f"a stream follows one folder, not {len(given)} paths")
+    found = format or _format_of(given, stream)
+    given = [each if "://" in each else str(Path(each).absolute()) for each in given]  # Java keeps the folder it was started in
+    match found:
+        case "jsonl":
+            lines = (
+                _reader(spark, stream, "text", options).load(_one(given, stream)).withColumn(FILE, F.col("_metadata.file_path"))
+            )
+            return ingest(lines, space, json=LINE, extra=extra, on_error=on_error)
+        case "csv":
+            wide = _wider(space, {**_csv_extra(spark, given, space), **(extra or {})})
+            files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
+            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), CsvFiles(wide), space, on_error)
+        case "parquet" | "orc" if stream:
+            reader = _reader(spark, stream, found, options).schema(_known_schema(spark, given[0], found, space))
+            return ingest(reader.load(given[0]), space, on_error=on_error)
+    return ingest(_reader(spark, stream, found, options).load(_one(given, stream)), space, on_error=on_error)
+
+
+def _reader(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any]) -> Any:
+    return (spark.readStream if stream else spark.read).format(format).options(**options)
+
+
+def _one(paths: list[str], stream: bool) -> Any:
+    return paths[0] if stream else paths
+
+
+def _format_of(paths: list[str], stream: bool) -> str:
+    """By the endings of the files, or of those in the folder."""
+    seen: set[str] = set()
+    for each in paths:
+        folder = Path(each)
+        inside = folder.rglob("*") if "://" not in each and folder.is_dir() else [folder]
+        seen |= {path.suffix.lower() for path in inside if path.suffix and not path.name.startswith((".", "_"))}
+    formats = {FORMATS[each] for each in seen if each in FORMATS}
+    if len(formats) == 1:
+        return formats.pop()
+    if stream and not seen:
+        return "parquet"  # an empty folder, to be filled
+    what = f"files end in {', '.join(sorted(seen)) or 'nothing that is known'}"
+    raise EventError(f"{', '.join(paths)}: {what}; say which format: {', '.join(dict.fromkeys(FORMATS.values()))}, delta ...")
+
+
+def _csv_extra(spark: SparkSession, paths: list[str], space: Space) -> dict[str, str]:
+    """The columns of the first file that the space does not have: they stay, as text."""
+    first = spark.read.format("binaryFile").load(paths).orderBy("path").select(F.substring(CONTENT, 1, 65_536)).first()
+    names = csv_header(bytes(first[0])) if first else []
+    return {name: "string" for name in names if name and name not in space}
+
+
+def _known_schema(spark: SparkSession, path: str, format: str, space: Space) -> StructType:
+    """A stream of files must know its columns before the first file: those of the files that are there, else the space's."""
+    folder = Path(path)
+    if "://" in path or any(each.is_file() and not each.name.startswith((".", "_")) for each in folder.rglob("*")):
+        return spark.read.format(format).load(path).schema
+    return spark_schema(space.arrow_schema)

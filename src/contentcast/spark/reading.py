@@ -1,0 +1,212 @@
+"""What a worker does with raw records: rows of a table, JSON texts or whole CSV files become events, and the bad ones are
+named.
+
+Each reader is a small value that travels to the workers. `read(batch)` gives the events with all the columns that stay, in the
+types of `schema`, and for each bad record why it is one, which attribute it is about, and the record as it came.
+Rule: events are checked by `EventBatch` and nothing else; every record comes out once, good or bad.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from contentcast.model.errors import ContentcastError, EventError
+from contentcast.model.event_batch import EventBatch, Rejection
+from contentcast.model.event_files import from_json_lines, read_events
+from contentcast.model.space import Space
+
+ROWS_OUT: Final = 10_000
+"""Of a CSV file's events that go on together; as many as Spark sends in one batch."""
+BAD: Final = pa.schema([("reason", pa.string()), ("attribute", pa.string()), ("record", pa.string()), ("file", pa.string())])
+LINE, FILE, CONTENT = "value", "file", "content"
+"""How Spark's readers of text and of whole files name what they give (FILE: what we name it)."""
+
+
+class Bad(NamedTuple):
+    reason: str
+    attribute: str | None
+    record: str
+    file: str | None
+
+    @classmethod
+    def of(cls, rejection: Rejection, record: str, file: str | None) -> Bad:
+        return cls(*map(_plain, (rejection.reason, rejection.attribute, record, file)))  # type: ignore[arg-type]
+
+
+class Reader(Protocol):
+    """`schema`: the columns of the events that come out."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]: ...
+
+
+def bad_table(bad: list[Bad]) -> pa.RecordBatch:
+    columns = list(zip(*bad, strict=True)) or [()] * len(BAD)
+    return pa.record_batch([pa.array(each, pa.string()) for each in columns], schema=BAD)
+
+
+def _plain(text: str | None) -> str | None:
+    """Lone surrogates, which stand for bytes that are not UTF-8, become \\udcff: a text column cannot hold them."""
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
+
+
+# --- rows of a table
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The space's columns are checked and take its types; others stay as they are, and so do structs of dotted attributes."""
+
+    space: Space
+    schema: pa.Schema
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]:
+        events = EventBatch.from_arrow(self.space, batch, on_error="reject", unknown="ignore")
+        kept = batch if not events.rejected else batch.take(events.ids)
+        arrays = [(events.records if name in self.space else kept).column(name) for name in self.schema.names]
+        yield (
+            pa.RecordBatch.from_arrays(arrays, schema=self.schema),
+            [Bad.of(each, _as_json(batch, each.event), None) for each in events.rejected],
+        )
+
+
+def _as_json(batch: pa.RecordBatch, row: int) -> str:
+    return json.dumps(
+        {name: _value(batch.column(name)[row]) for name in batch.schema.names}, default=_spelled, ensure_ascii=False
+    )
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return scalar.cast(pa.binary()).as_py().decode("utf-8", "backslashreplace")
+    except (ValueError, OverflowError):  # a timestamp that Python does not have
+        return str(scalar.cast(pa.int64()).as_py())
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+# --- JSON texts
+
+
+@dataclass(frozen=True)
+class JsonTexts:
+    """One JSON object in each row of the column `text`: lines of files, messages of a queue. The other columns stay."""
+
+    space: Space
+    text: str
+    others: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.space.arrow_schema, *(each for each in self.others if each.name != FILE)])
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]:
+        raw = batch.column(self.text).cast(pa.binary()).to_pylist()
+        lines = [(each or b"").decode("utf-8", "surrogateescape").removeprefix("\ufeff") for each in raw]
+        events = from_json_lines(self.space, lines, on_error="reject")
+        written = [row for row, line in enumerate(lines) if line.strip()]
+        rows = pa.array([written[at] for at in events.ids.to_pylist()], pa.int64())
+        others = [batch.column(each.name).take(rows) for each in self.others if each.name != FILE]
+        files = batch.column(FILE) if FILE in self.others.names else None
+        yield (
+            pa.RecordBatch.from_arrays([*events.records.columns, *others], schema=self.schema),
+            [
+                Bad.of(each, lines[each.event - 1].rstrip("\r\n"), files[each.event - 1].as_py() if files else None)
+                for each in events.rejected
+            ],
+        )
+
+
+# --- CSV files
+
+
+@dataclass(frozen=True)
+class CsvFiles:
+    """A whole CSV file in each row: only from its beginning can one tell which line breaks lie within quotes."""
+
+    space: Space
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.space.arrow_schema
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]:
+        for name, content in zip(batch.column(FILE).to_pylist(), batch.column(CONTENT), strict=True):
+            yield from self._read_file(name, content.as_buffer())
+
+    def _read_file(self, name: str, content: Any) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]:
+        with io.TextIOWrapper(pa.BufferReader(content), "utf-8-sig", "surrogateescape", newline="") as text:
+            lines = text.readlines()
+        with tempfile.NamedTemporaryFile(suffix=".csv") as copy:
+            Path(copy.name).write_bytes(content)
+            try:
+                events = read_events(copy.name, self.space, on_error="reject")
+            except EventError as reason:  # of its header, or as a whole
+                why = str(reason).removeprefix(f"{copy.name}: ")
+                yield _no_rows(self.schema), [Bad(why, None, _plain(line.rstrip("\r\n")) or "", name) for line in lines or [""]]
+                return
+        bad = [Bad.of(each, _record_at(lines, each.event), name) for each in events.rejected]
+        for start in range(0, max(1, len(events)), ROWS_OUT):
+            yield events.records.slice(start, ROWS_OUT), bad
+            bad = []
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], each.type) for each in schema], schema=schema)
+
+
+def _record_at(lines: list[str], number: int) -> str:
+    """The record that begins at this line (the first is 1) and may go on over others, within quotes."""
+    reader = csv.reader(lines[number - 1 :])
+    try:
+        next(reader)
+    except csv.Error:
+        return lines[number - 1].rstrip("\r\n")
+    return "".join(lines[number - 1 : number - 1 + reader.line_num]).rstrip("\r\n")
+
+
+def csv_header(content: bytes) -> list[str]:
+    """The names of the columns; empty for a file that has none."""
+    first = content.decode("utf-8-sig", "replace").lstrip("\r\n")
+    return next(csv.reader(io.StringIO(first, newline="")), [])
+
+
+def checked_schema(space: Space, schema: pa.Schema) -> pa.Schema:
+    """The columns of checked events: the space's own types, missing attributes added, others as they are."""
+    EventBatch.from_arrow(space, _no_rows(schema), unknown="ignore")  # a column of a wrong type is named now, not in a task
+    inside = {name for field in schema if pa.types.is_struct(field.type) for name in _dotted(field.name, field.type)}
+    if not any(name in space for name in (*schema.names, *inside)):
+        raise ContentcastError(
+            f"none of the columns {', '.join(schema.names[:12])} is an attribute of {space.name}; "
+            f"it has {', '.join(space.names[:12])}"
+        )
+    fields = [space.arrow_schema.field(field.name) if field.name in space else field for field in schema]
+    missing = [name for name in space.names if name not in schema.names and name not in inside]
+    return pa.schema([*fields, *(space.arrow_schema.field(name) for name in missing)])
+
+
+def _dotted(above: str, type_: pa.DataType) -> Iterator[str]:
+    for field in type_:
+        if pa.types.is_struct(field.type):
+            yield from _dotted(f"{above}.{field.name}", field.type)
+        else:
+            yield f"{above}.{field.name}"

@@ -1,0 +1,388 @@
+"""The step `route`: which links each event crosses under a protocol, what each broker does with it, and what it all comes to.
+
+The routers are the real ones, one for each broker of the topology, in every worker: a chunk of events enters at its publishing
+brokers and runs through the network by columns (`routing.instant`, `routing.ledger`). Time is that of the cost model without
+queues.
+
+    route(events, ...)          one row for each event at each broker that it reaches
+    route_totals(events, ...)   the sums of all protocols side by side: links, brokers, latencies
+
+Rule: a chunk of events is decoded once, whatever the number of protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import Broadcast
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from contentcast import catalog
+from contentcast.language import parse_many
+from contentcast.matching.learnt import LearntPlan
+from contentcast.model import EventBatch, Space, SubscriptionBatch
+from contentcast.model.errors import ContentcastError, nearest
+from contentcast.routing.audience import Forest
+from contentcast.routing.contract import Published, Subscribed
+from contentcast.routing.costs import Costs
+from contentcast.routing.instant import Instant
+from contentcast.routing.ledger import LATENCY_BINS, Ledger, percentile
+from contentcast.routing.setup import Setup
+from contentcast.routing.topology import Topology
+from contentcast.spark.arrow_map import map_arrow
+from contentcast.spark.tables import spark_schema
+
+ROUTED_TOGETHER: Final = 65_536
+"""Events that run through the network at once: every broker handles them in one piece, whatever Spark's batches are."""
+NEEDED: Final = ("subscription", "predicate", "subscriber", "broker")
+
+HOPS: Final = pa.schema(
+    [
+        ("protocol", pa.string()),
+        ("event", pa.int64()),
+        ("broker", pa.string()),
+        ("arrived_s", pa.float64()),
+        ("steps", pa.int64()),
+        ("deliveries", pa.int64()),
+        ("copies", pa.int64()),
+        ("links", pa.list_(pa.string())),
+    ]
+)
+FACTS: Final = pa.schema(
+    [("protocol", pa.string()), ("fact", pa.string()), ("one", pa.string()), ("other", pa.string()), ("value", pa.float64())]
+)
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What one protocol cost, all events together."""
+
+    protocol: str
+    topology: Topology
+    messages: npt.NDArray[np.int64]
+    bytes: npt.NDArray[np.int64]
+    visits: npt.NDArray[np.int64]
+    steps: npt.NDArray[np.int64]
+    deliveries: npt.NDArray[np.int64]
+    busy_s: npt.NDArray[np.float64]
+    latencies: npt.NDArray[np.int64]
+
+    def latency_s(self, share: float) -> float:
+        return percentile(self.latencies, share)
+
+    def links(self) -> pa.Table:
+        """Copies and bytes on each link in each direction, the busiest first."""
+        one, other = np.nonzero(self.messages)
+        order = np.argsort(-self.messages[one, other], kind="stable")
+        one, other = one[order], other[order]
+        names = pa.array(self.topology.brokers, pa.string())
+        return pa.table(
+            {
+                "protocol": pa.array([self.protocol] * len(one), pa.string()),
+                "from": names.take(pa.array(one)),
+                "to": names.take(pa.array(other)),
+                "messages": self.messages[one, other],
+                "bytes": self.bytes[one, other],
+            }
+        )
+
+    def brokers(self) -> pa.Table:
+        columns = {
+            "visits": self.visits,
+            "steps": self.steps,
+            "deliveries": self.deliveries,
+            "busy_s": self.busy_s,
+        }
+        names = {"protocol": pa.array([self.protocol] * len(self.visits), pa.string()), "broker": list(self.topology.brokers)}
+        return pa.table({**names, **columns})
+
+
+def route(
+    events: DataFrame,
+    subscriptions: DataFrame | pa.Table,
+    space: Space,
+    topology: Topology,
+    protocol: str = "link-matching",
+    *,
+    event: str = "event",
+    publisher: str = "publisher",
+    costs: Costs | None = None,
+    plan: LearntPlan | None = None,
+    **options: Any,
+) -> DataFrame:
+    """One row for each event at each broker that it reaches: steps, deliveries, and the links by which it went on.
+
+    `event`: the column with the event's id, a 64-bit int. `publisher`: the column with the broker at which it enters. `plan`:
+    what `learn` found, for the search trees. `options` are those of the protocol's router.
+    """
+    catalog.protocol(protocol)
+    _check_columns(events, (event, publisher), "events")
+    work = Work.of(events, subscriptions, space, topology, {protocol: options}, event, publisher, costs, plan)
+
+    def hops(batches: Batches) -> Batches:
+        for chunk in work.chunks(batches):
+            for name, ledger in work.routed(chunk, keep_hops=True):
+                yield from _hop_rows(name, ledger, chunk)
+
+    return map_arrow(events, hops, spark_schema(HOPS))
+
+
+def route_totals(
+    events: DataFrame,
+    subscriptions: DataFrame | pa.Table,
+    space: Space,
+    topology: Topology,
+    protocols: Sequence[str] | Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    publisher: str = "publisher",
+    costs: Costs | None = None,
+    plan: LearntPlan | None = None,
+) -> dict[str, Totals]:
+    """Runs the job, and gives what each protocol (all of the catalog, unless told) comes to."""
+    given = list(catalog.PROTOCOLS) if protocols is None else protocols
+    options = {name: dict(given[name]) if isinstance(given, Mapping) else {} for name in given}
+    for name in options:
+        catalog.protocol(name)
+    _check_columns(events, (publisher,), "events")
+    work = Work.of(events, subscriptions, space, topology, options, None, publisher, costs, plan)
+
+    def facts(batches: Batches) -> Batches:
+        for chunk in work.chunks(batches):
+            for name, ledger in work.routed(chunk):
+                yield _fact_rows(name, ledger)
+
+    rows = (
+        map_arrow(events, facts, spark_schema(FACTS))
+        .groupBy("protocol", "fact", "one", "other")
+        .agg(F.sum("value").alias("value"))
+    )
+    return _gathered(rows.toArrow(), topology, options)
+
+
+# --- on a worker
+
+
+@dataclass(frozen=True)
+class Chunk:
+    events: EventBatch
+    ids: pa.Array | None
+    publishers: pa.DictionaryArray
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker needs to route; small but for the subscriptions, which are broadcast."""
+
+    space: Space
+    topology: Topology
+    options: Mapping[str, Mapping[str, Any]]
+    event: str | None
+    publisher: str
+    costs: Costs
+    subscriptions: Broadcast[bytes]
+    tree_options: Mapping[str, Any]
+    key: str
+
+    @classmethod
+    def of(
+        cls,
+        events: DataFrame,
+        subscriptions: DataFrame | pa.Table,
+        space: Space,
+        topology: Topology,
+        options: Mapping[str, Mapping[str, Any]],
+        event: str | None,
+        publisher: str,
+        costs: Costs | None,
+        learnt: LearntPlan | None,
+    ) -> Work:
+        table = subscriptions if isinstance(subscriptions, pa.Table) else None
+        if table is None:
+            _check_columns(subscriptions, NEEDED, "subscriptions")
+            table = subscriptions.select(*NEEDED).toArrow()
+        unknown = sorted(set(pc.unique(table["broker"]).to_pylist()) - set(topology.brokers), key=str)
+        if unknown:
+            near = nearest(str(unknown[0]), topology.brokers)
+            raise ContentcastError(f"the topology has no broker {unknown[0]!r}, at which there are subscriptions{near}")
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table.select(NEEDED))
+        shared = events.sparkSession.sparkContext.broadcast(sink.getvalue().to_pybytes())
+        trees = learnt.tree_options() if learnt is not None else {}
+        return cls(space, topology, options, event, publisher, costs or Costs(), shared, trees, uuid4().hex)
+
+    def chunks(self, batches: Batches) -> Iterator[Chunk]:
+        """Batches put together, with the ids 0, 1, ... that the ledger wants; a bad event stops the job: ingest first."""
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= ROUTED_TOGETHER:
+                yield self._chunk(waiting)
+                waiting, rows = [], 0
+        if rows:
+            yield self._chunk(waiting)
+
+    def _chunk(self, batches: list[pa.RecordBatch]) -> Chunk:
+        table = pa.Table.from_batches(batches).combine_chunks()
+        events = EventBatch.from_arrow(self.space, table, unknown="ignore")
+        ids = None if self.event is None else _one(table[self.event])
+        publishers = _one(table[self.publisher])
+        encoded = publishers if pa.types.is_dictionary(publishers.type) else publishers.dictionary_encode()
+        unknown = sorted(set(encoded.dictionary.to_pylist()) - set(self.topology.brokers), key=str)
+        if unknown or encoded.null_count:
+            missing = unknown[0] if unknown else None
+            raise ContentcastError(f"an event is published at {missing!r}, which is no broker of the topology")
+        return Chunk(events, ids, encoded)
+
+    def routed(self, chunk: Chunk, *, keep_hops: bool = False) -> Iterator[tuple[str, Ledger]]:
+        """Runs the events through the network of each protocol."""
+        indices = chunk.publishers.indices.to_numpy()
+        parts = [
+            (name, chunk.events.take(np.flatnonzero(indices == at)))
+            for at, name in enumerate(chunk.publishers.dictionary.to_pylist())
+        ]
+        for name in self.options:
+            network = self._network(name)
+            ledger = Ledger(self.topology, self.costs, keep_hops=keep_hops)
+            ledger.account(chunk.events)
+            network.watch = ledger.watch
+            for broker, events in parts:
+                if len(events):
+                    network.put(broker, Published(events))
+            yield name, ledger
+
+    def _network(self, name: str) -> Instant:
+        """The routers of a protocol with everybody subscribed, kept for the next chunk and the next task of this process."""
+        known = (self.key, name)
+        if known not in _NETWORKS:
+            if not any(key == self.key for key, _ in _NETWORKS):
+                _NETWORKS.clear()  # of another job
+                _FORESTS.clear()
+            forest = _FORESTS.setdefault(self.key, Forest(**self.tree_options))
+            options = self.options[name]
+            setup = Setup(topology=self.topology, forest=forest)
+            network = Instant(self.topology, lambda broker: catalog.router(name, broker, setup, **options))
+            for broker, batch in _subscriptions(self):
+                network.put(broker, Subscribed(batch))
+            _NETWORKS[known] = network
+        return _NETWORKS[known]
+
+
+_NETWORKS: Final[dict[tuple[str, str], Instant]] = {}
+_FORESTS: Final[dict[str, Forest]] = {}
+_PARSED: Final[dict[str, list[tuple[str, SubscriptionBatch]]]] = {}
+
+
+def _subscriptions(plan: Work) -> list[tuple[str, SubscriptionBatch]]:
+    """By broker; predicates that cannot be read take no part, as in `match`."""
+    if plan.key not in _PARSED:
+        _PARSED.clear()
+        table = pa.ipc.open_stream(plan.subscriptions.value).read_all().combine_chunks()
+        predicates = parse_many(plan.space, _one(table["predicate"]), on_error="reject")
+        brokers = _one(table["broker"]).dictionary_encode()
+        readable = np.ones(table.num_rows, bool)
+        readable[list(predicates.refused)] = False
+        ids, names = table["subscription"].to_numpy(), np.array(table["subscriber"].to_pylist(), object)
+        found = []
+        for at, broker in enumerate(brokers.dictionary.to_pylist()):
+            rows = np.flatnonzero((brokers.indices.to_numpy(zero_copy_only=False) == at) & readable)
+            if len(rows):
+                found.append((broker, SubscriptionBatch.columns(ids[rows], predicates.take(rows), names[rows].tolist())))
+        _PARSED[plan.key] = found
+    return _PARSED[plan.key]
+
+
+def _hop_rows(name: str, ledger: Ledger, chunk: Chunk) -> Batches:
+    for hop in ledger.hops:
+        place = np.concatenate([np.searchsorted(hop.events, np.unique(events)) for _, events in hop.left_by] or [_NOTHING])
+        which = np.repeat(np.arange(len(hop.left_by)), [len(np.unique(events)) for _, events in hop.left_by])
+        order = np.argsort(place, kind="stable")
+        links = pa.array([link for link, _ in hop.left_by], pa.string()).take(pa.array(which[order]))
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(hop.events)))]).astype(np.int32)
+        ids = pa.array(hop.events) if chunk.ids is None else chunk.ids.take(pa.array(hop.events)).cast(pa.int64())
+        count = len(hop.events)
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array([name] * count, pa.string()),
+                ids,
+                pa.array([hop.broker] * count, pa.string()),
+                pa.array(hop.arrived_s),
+                pa.array(hop.steps),
+                pa.array(hop.deliveries),
+                pa.array(hop.copies),
+                pa.ListArray.from_arrays(pa.array(offsets), links),
+            ],
+            schema=HOPS,
+        )
+
+
+_NOTHING: Final = np.empty(0, np.int64)
+
+
+def _fact_rows(name: str, ledger: Ledger) -> pa.RecordBatch:
+    names = ledger.topology.brokers
+    facts: list[tuple[str, str, str, str, float]] = []
+    for fact, matrix in (("messages", ledger.messages), ("bytes", ledger.bytes)):
+        for one, other in zip(*np.nonzero(matrix), strict=True):
+            facts.append((name, fact, names[one], names[other], float(matrix[one, other])))
+    sums = {"visits": ledger.visits, "steps": ledger.steps, "deliveries": ledger.deliveries, "busy_s": ledger.busy_s}
+    for fact, values in sums.items():
+        facts += [(name, fact, names[at], "", float(values[at])) for at in np.flatnonzero(values)]
+    facts += [(name, "latency", str(at), "", float(ledger.latencies[at])) for at in np.flatnonzero(ledger.latencies)]
+    columns = list(zip(*facts, strict=True)) or [()] * 5
+    return pa.RecordBatch.from_arrays(
+        [pa.array(each, field.type) for each, field in zip(columns, FACTS, strict=True)], schema=FACTS
+    )
+
+
+# --- on the driver
+
+
+def _gathered(facts: pa.Table, topology: Topology, protocols: Mapping[str, Any]) -> dict[str, Totals]:
+    count = len(topology)
+    found = {
+        name: Totals(
+            name,
+            topology,
+            messages=np.zeros((count, count), np.int64),
+            bytes=np.zeros((count, count), np.int64),
+            visits=np.zeros(count, np.int64),
+            steps=np.zeros(count, np.int64),
+            deliveries=np.zeros(count, np.int64),
+            busy_s=np.zeros(count),
+            latencies=np.zeros(len(LATENCY_BINS) + 1, np.int64),
+        )
+        for name in protocols
+    }
+    for row in facts.to_pylist():
+        totals = found[row["protocol"]]
+        match row["fact"]:
+            case "messages" | "bytes" as fact:
+                getattr(totals, fact)[topology.number(row["one"]), topology.number(row["other"])] = row["value"]
+            case "latency":
+                totals.latencies[int(row["one"])] = row["value"]
+            case fact:
+                getattr(totals, fact)[topology.number(row["one"])] = row["value"]
+    return found
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _check_columns(frame: DataFrame, names: Sequence[str], what: str) -> None:
+    for name in names:
+        if name not in frame.columns:
+            raise ContentcastError(f"{what} have no column {name!r}{nearest(name, frame.columns, 'they have')}")

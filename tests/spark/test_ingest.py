@@ -1,0 +1,249 @@
+"""`ingest` and `read_events`: every record comes out once, as an event or in the quarantine; none stops the others."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import contentcast as cc
+from contentcast.model import Attribute, ContentcastError, Space
+from contentcast.spark import Ingested, ingest, match, read_events
+from contentcast.workload import scenario
+from contentcast.workload.files import write_workload
+from tests.spark.oracle import subscription_table
+
+TRADES = Space("trades", issue=Attribute("string", values=("IBM", "SAP")), price=Attribute("float", low=0.0), ts="timestamp")
+NOON = datetime.datetime(2026, 3, 1, 12)
+
+
+def bad_of(events: Ingested) -> dict[str, tuple[str | None, str]]:
+    """record -> (attribute, reason)"""
+    rows = events.quarantine.collect()
+    found = {row["record"]: (row["attribute"], row["reason"]) for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+# --- tables
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(
+        [
+            ("IBM", 1.5, NOON, 1),
+            ("XXX", 2.5, NOON, 2),
+            (None, float("nan"), None, 3),
+            ("SAP", -1.0, None, 4),
+            ("SAP", None, NOON, 5),
+        ],
+        "issue string, price double, ts timestamp, `order` int",
+    )
+
+
+def test_good_rows_go_on_and_bad_ones_are_kept_with_the_reason(rows: DataFrame) -> None:
+    events = ingest(rows, TRADES)
+    assert [(row["issue"], row["price"], row["order"]) for row in events.good.collect()] == [("IBM", 1.5, 1), ("SAP", None, 5)]
+    assert events.good.columns == ["issue", "price", "ts", "order"], "a column that the space does not have stays"
+    bad = {json.loads(record)["order"]: (json.loads(record), *why) for record, why in bad_of(events).items()}
+    assert set(bad) == {2, 3, 4}
+    assert bad[2] == (
+        {"issue": "XXX", "price": 2.5, "ts": "2026-03-01T12:00:00+00:00", "order": 2},
+        "issue",
+        "'XXX' is not one of 'IBM', 'SAP'",
+    )
+    assert bad[3][1:] == ("price", "NaN is not a value; leave it null if it is unknown")
+    assert bad[4][1:] == ("price", "-1.0 is below the domain's 0.0")
+
+
+def test_the_same_rows_are_rejected_as_by_an_event_batch(rows: DataFrame) -> None:
+    batch = cc.EventBatch.from_arrow(TRADES, rows.toArrow(), on_error="reject", unknown="ignore")
+    assert Counter(why for why in bad_of(ingest(rows, TRADES)).values()) == Counter(
+        (each.attribute, each.reason) for each in batch.rejected
+    )
+    assert ingest(rows, TRADES).good.drop("order").toArrow().to_pylist() == batch.records.to_pylist()
+
+
+def test_types_become_the_spaces_and_missing_attributes_are_added(spark: SparkSession) -> None:
+    given = spark.createDataFrame([("IBM", 2, [1])], "issue string, price int, more array<int>")
+    good = ingest(given, TRADES).good
+    assert good.dtypes == [("issue", "string"), ("price", "double"), ("more", "array<int>"), ("ts", "timestamp")]
+    assert good.collect()[0].asDict() == {"issue": "IBM", "price": 2.0, "more": [1], "ts": None}
+
+
+def test_matching_what_was_ingested_leaves_the_bad_ones_out(rows: DataFrame) -> None:
+    found = match(ingest(rows, TRADES), subscription_table({1: "TRUE", 2: "price > 1"}), TRADES)
+    assert sorted((row["order"], row["subscription"]) for row in found.collect()) == [(1, 1), (1, 2), (5, 1)]
+
+
+def test_raising_instead(rows: DataFrame) -> None:
+    with pytest.raises(Exception, match=r"attribute issue: 'XXX' is not one of 'IBM', 'SAP', in the record"):
+        ingest(rows.coalesce(1), TRADES, on_error="raise").good.collect()
+
+
+def test_what_cannot_be_ingested(spark: SparkSession, tmp_path: Path) -> None:
+    for schema, complaint in [
+        ("issue int", "column issue is int32, and the attribute is a string"),
+        ("isue string", "none of the columns isue is an attribute of trades"),
+    ]:
+        with pytest.raises(ContentcastError, match=complaint):
+            ingest(spark.createDataFrame([], schema), TRADES)
+    with pytest.raises(ContentcastError, match="on_error is 'quarantine' or 'raise', not 'drop'"):
+        ingest(spark.createDataFrame([], "issue string"), TRADES, on_error="drop")  # type: ignore[arg-type]
+    with pytest.raises(ContentcastError, match="there is no event file"):
+        read_events(spark, tmp_path / "gone.parquet", TRADES)
+    (tmp_path / "a.jsonl").touch()
+    (tmp_path / "b.csv").touch()
+    with pytest.raises(ContentcastError, match=r"files end in .csv, .jsonl; say which format"):
+        read_events(spark, tmp_path, TRADES)
+    with pytest.raises(ContentcastError, match="the column issue comes twice"):
+        ingest(spark.createDataFrame([("a", "b")], "issue string, x string").toDF("issue", "issue"), TRADES).good.collect()
+
+
+# --- files
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
+def test_every_format_gives_the_events_that_were_written(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    video = scenario("video", seed=2)  # strings, ints, timestamps and bytes
+    write_workload(video, tmp_path, events=60, subscriptions=0, format=format)
+    events = read_events(spark, tmp_path / f"events.{format}", video.space)
+    assert events.good.count() == 60
+    found = pa.Table.from_batches([video.events(60)])
+    by = [(name, "ascending") for name in found.column_names if not pa.types.is_binary(found.schema.field(name).type)]
+    assert events.good.toArrow().sort_by(by).to_pylist() == found.sort_by(by).to_pylist()
+    assert events.quarantine.count() == 0
+
+
+LINES = {
+    '{"issue": "IBM", "price": 1.5, "ts": "2026-03-01T12:00:00Z"}': None,
+    '{"issue": "IBM", "price": ': (None, "not JSON: Expecting value at column 27"),
+    '{"issue": "IBM", "price": "1"}': ("price", "'1' is a string, not a float"),
+    '{"issue": "IBM", "note": "x"}': ("note", "trades has no attribute 'note'"),
+    "[1, 2]": (None, "[1, 2] is not an object with attributes"),
+    '{"issue": "SAP"}': None,
+}
+
+
+def test_lines_of_json(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes("\n".join(LINES).encode() + b'\n\n   \n{"issue": "\xff"}\n')
+    (tmp_path / "b.jsonl").write_text('\ufeff{"issue": "SAP", "price": 3}')
+    events = read_events(spark, tmp_path, TRADES)
+    assert sorted((row["issue"], row["price"]) for row in events.good.fillna(0.0).collect()) == [
+        ("IBM", 1.5),
+        ("SAP", 0.0),
+        ("SAP", 3.0),
+    ]
+    bad = bad_of(events)
+    (broken,) = [record for record in bad if "udcff" in record]
+    assert bad.pop(broken)[0] == "issue"
+    assert set(bad) == {line for line, why in LINES.items() if why}
+    for line, why in LINES.items():
+        if why:
+            assert bad[line][0] == why[0]
+            assert bad[line][1].startswith(why[1])
+    assert {Path(row["file"]).name for row in events.quarantine.select("file").collect()} == {"a.jsonl"}
+
+
+def test_fields_beyond_the_space_stay_if_they_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"issue": "IBM", "order": 7, "who": "me"}\n{"issue": "SAP", "order": "x"}\n{"issue": "SAP"}\n'
+    )
+    events = read_events(spark, tmp_path, TRADES, extra={"order": "int", "who": "string"})
+    assert sorted((row["issue"], row["order"] or 0, row["who"]) for row in events.good.collect()) == [
+        ("IBM", 7, "me"),
+        ("SAP", 0, None),
+    ]
+    assert bad_of(events) == {'{"issue": "SAP", "order": "x"}': ("order", "'x' is a string, not an int")}
+    with pytest.raises(ContentcastError, match="issue is an attribute of trades; extra names others"):
+        read_events(spark, tmp_path, TRADES, extra={"issue": "int"})
+
+
+def test_messages_of_a_queue(spark: SparkSession) -> None:
+    """As Kafka's source gives them: the event is JSON in `value`, other columns tell where it comes from."""
+    messages = spark.createDataFrame(
+        [(b'{"issue": "IBM"}', 1), (b"nonsense", 2), (None, 3), (b'{"issue": "SAP"}', 4)], "value binary, offset long"
+    )
+    events = ingest(messages, TRADES, json="value")
+    assert [(row["issue"], row["offset"]) for row in events.good.collect()] == [("IBM", 1), ("SAP", 4)]
+    assert list(bad_of(events)) == ["nonsense"]
+    with pytest.raises(ContentcastError, match="stands beside the JSON and trades has an attribute of that name"):
+        ingest(messages.withColumnRenamed("offset", "price"), TRADES, json="value")
+    with pytest.raises(ContentcastError, match="the events have no column 'valu'; did you mean 'value'"):
+        ingest(messages, TRADES, json="valu")
+
+
+CSV = b"""\
+issue,price,note
+IBM,1.5,"first
+line, second"
+IBM,1.5,x,too,many
+XXX,2.5,
+SAP,two,"a ""b""\r
+c"
+SAP,3.5,caf\xe9
+
+SAP,,""
+"""
+
+
+def test_csv_with_line_breaks_ragged_rows_and_bytes_that_are_no_text(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(CSV)
+    events = read_events(spark, tmp_path, TRADES)
+    good = sorted((row["issue"], row["price"] or 0.0, row["note"]) for row in events.good.collect())
+    assert good == [("IBM", 1.5, "first\nline, second"), ("SAP", 0.0, "")]
+    bad = bad_of(events)
+    assert set(bad) == {"IBM,1.5,x,too,many", "XXX,2.5,", 'SAP,two,"a ""b""\r\nc"', "SAP,3.5,caf\\udce9"}
+    assert bad["IBM,1.5,x,too,many"] == (None, "5 fields under a header of 3")
+    assert bad["XXX,2.5,"] == ("issue", "'XXX' is not one of 'IBM', 'SAP'")
+    assert bad['SAP,two,"a ""b""\r\nc"'] == ("price", "'two' is not a float")
+    assert "is not UTF-8 text" in bad["SAP,3.5,caf\\udce9"][1]
+
+
+def test_a_csv_file_with_another_header_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("issue,order\nIBM,7\n")
+    (tmp_path / "b.csv").write_text("issue,size\nSAP,8\nSAP,9\n")
+    events = read_events(spark, tmp_path, TRADES)
+    assert [(row["issue"], row["order"]) for row in events.good.collect()] == [("IBM", "7")]
+    bad = bad_of(events)
+    assert set(bad) == {"issue,size", "SAP,8", "SAP,9"}
+    assert bad["SAP,8"][1].startswith("trades has no attribute 'size'")
+
+
+# --- streams
+
+
+def test_a_stream_sets_the_same_records_aside(spark: SparkSession, tmp_path: Path) -> None:
+    source, batch = tmp_path / "in", {}
+    source.mkdir()
+    (source / "a.jsonl").write_text("\n".join(LINES))
+    (source / "b.jsonl").write_text('{"issue": "SAP"}\n{"issue": 3}\n')
+    events = read_events(spark, source, TRADES)
+    stream = read_events(spark, source, TRADES, stream=True, maxFilesPerTrigger=1)
+    for what in ("good", "quarantine"):
+        batch[what] = getattr(events, what)
+        query = getattr(stream, what).writeStream.format("memory").queryName(what).trigger(availableNow=True).start()
+        query.awaitTermination(60)
+        assert Counter(map(str, spark.table(what).drop("file").collect())) == Counter(
+            map(str, batch[what].drop("file").collect())
+        )
+    assert batch["quarantine"].count() == 5
+
+
+def test_a_stream_of_parquet_starts_with_an_empty_folder(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    events = read_events(spark, tmp_path / "in", TRADES, stream=True)
+    query = events.good.writeStream.format("memory").queryName("later").start()
+    try:
+        pq.write_table(pa.table({"issue": ["IBM", "XXX"]}), tmp_path / "in" / "a.parquet")
+        query.processAllAvailable()
+        assert [row["issue"] for row in spark.table("later").collect()] == ["IBM"]
+    finally:
+        query.stop()

@@ -1,0 +1,71 @@
+"""`contentcast simulate`: protocols side by side on one network, the same table each time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from contentcast.catalog import PROTOCOLS
+from contentcast.cli import app
+
+SMALL = ["simulate", "--topology", "gryphon-39", "--events", "20", "--subscriptions", "100"]
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_every_protocol_delivers_the_same_and_says_what_it_cost() -> None:
+    code, told, _ = run(*SMALL, "--json")
+    assert code == 0
+    rows = {row["protocol"]: row for row in json.loads(told)["protocols"]}
+    assert set(rows) == set(PROTOCOLS)
+    assert len({row["deliveries"] for row in rows.values()}) == 1
+    assert rows["flooding"]["copies"] == 20 * 38
+    assert 0 < rows["link-matching"]["copies"] < rows["flooding"]["copies"]
+    assert rows["match-first"]["bytes"] > rows["link-matching"]["bytes"]
+    assert 0 < rows["link-matching"]["p50 s"] <= rows["link-matching"]["p99 s"]
+    assert rows["link-matching"]["busiest"][0]["bytes"] > 0
+    assert told == run(*SMALL, "--json")[1], "the same options, the same numbers"
+
+
+def test_over_lossy_links_and_through_the_codec_everything_still_arrives() -> None:
+    exact = json.loads(run(*SMALL, "--protocol", "link-matching", "--json")[1])["protocols"][0]
+    lossy = json.loads(run(*SMALL, "--protocol", "link-matching", "--loss", "0.2", "--codec", "--json")[1])["protocols"][0]
+    assert lossy["deliveries"] == exact["deliveries"]
+    assert lossy["messages"] > exact["messages"], "acknowledgements, and what was sent again"
+
+
+def test_a_table_and_a_picture(tmp_path: Path) -> None:
+    code, told, _ = run(*SMALL, "--protocol", "two-tier", "--bursty", "--draw", str(tmp_path / "pictures"))
+    assert code == 0
+    assert "two-tier" in told
+    assert "busiest links" in told
+    assert (tmp_path / "pictures" / "two-tier.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--protocol", "floding"], "there is no protocol 'floding'; did you mean 'flooding'?"),
+        (["--topology", "griffon-39"], "did you mean 'gryphon-39'?"),
+        (["--scenario", "marked"], "did you mean 'market'?"),
+        (["--set", "zipf"], "--set takes NAME=VALUE, got 'zipf'"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(arguments: list[str], message: str) -> None:
+    code, _, told = run("simulate", *arguments)
+    assert code == 2
+    assert message in told
+
+
+def test_a_network_in_parts_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "parts.edges"
+    path.write_text("a b 10\nc d 10\n")
+    code, _, told = run("simulate", "--topology", str(path))
+    assert code == 2
+    assert "the network is not connected" in told
