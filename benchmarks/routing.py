@@ -154,7 +154,7 @@ def run(quick: bool) -> Result:
     longest = max(row["events s"] + row["subscribing s"] for row in worlds if row["protocol"] == "link-matching")
     notes = [f"Simulating link matching took {longest:.0f} s in all; at most 60 s are asked for with 10,000 events."]
     about = [
-        "What an event costs on the 39-broker network of Banavar et al. 1999 under each protocol, all brokers together: copies on "
-        "links, bytes, matching steps, deliveries; and the 99th percentile of the latency by the cost model without queues.",
+        "What an event costs on the 39-broker network of Banavar et al. 1999 under each protocol, all brokers together: copies "
+        "on links, bytes, matching steps, deliveries; and the 99th percentile of the latency by the cost model without queues.",
     ]
     return Result("routing", "Routing", about, tables, notes, data, quick)

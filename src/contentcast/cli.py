@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from contentcast import ContentcastError, __version__
+from contentcast.commands.experiment import experiment
 from contentcast.commands.match import match
 from contentcast.commands.progress import progress
 from contentcast.commands.run import run
@@ -31,6 +32,7 @@ EXAMPLES: Final = {
     "workload": "contentcast workload market --events 10000 --out market",
     "simulate": "contentcast simulate --scenario gryphon --events 500",
     "match": "contentcast match market --out matched",
+    "experiment": "contentcast experiment link-matching/chart3 --quick",
     "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
@@ -207,6 +209,7 @@ def _plain(value: Any) -> Any:
 
 # --- commands with a file of their own
 
+app.command(name="experiment", epilog=_example("experiment"))(experiment)
 app.command(name="run", epilog=_example("run"))(run)
 app.command(name="match", epilog=_example("match"))(match)
 app.command(name="simulate", epilog=_example("simulate"))(simulate)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
 from contentcast.commands.failures import told_in_one_line
+from contentcast.commands.interrupts import interruptible
 from contentcast.commands.match import match
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
 from contentcast.model import ContentcastError
@@ -92,10 +94,15 @@ def run(
     with told_in_one_line():
         from contentcast.spark.job import job_session, run_job
 
-        with job_session(chosen, memory) as spark, _bars(spark) as step:
-            with step("start"):
-                feed = _own(spark, told) if told is not None else _made(spark, size or Size.LARGE, seed)
-            facts = run_job(spark, feed, folder, names, step)
+        with job_session(chosen, memory) as spark, _bars(spark) as bar:
+
+            def work(stopped: Event) -> Facts:
+                step = _stopping(bar, stopped)
+                with step("start"):
+                    feed = _own(spark, told) if told is not None else _made(spark, size or Size.LARGE, seed)
+                return run_job(spark, feed, folder, names, step)
+
+            facts = interruptible(spark, work)
     summary = facts.summary() | {"out": str(folder)}
     if as_json:
         typer.echo(json.dumps(summary))
@@ -148,7 +155,7 @@ def _bars(spark: SparkSession) -> Iterator[Step]:
     if not sys.stderr.isatty():
         yield _quiet
         return
-    from threading import Event, Thread
+    from threading import Thread
 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -187,6 +194,17 @@ def _bars(spark: SparkSession) -> Iterator[Step]:
         yield step
 
 
+def _stopping(step: Step, stopped: Event) -> Step:
+    @contextmanager
+    def each(name: str) -> Iterator[None]:
+        with step(name):
+            yield
+        if stopped.is_set():
+            raise KeyboardInterrupt
+
+    return each
+
+
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
     yield
@@ -206,25 +224,26 @@ def _table(facts: Facts) -> Any:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
+    from contentcast.spark.report.charts import milliseconds, short
+
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)  # as wide as a narrow terminal
     table.add_column("protocol", no_wrap=True)
-    for heading in ("messages", "x least", "MB", "deliveries", "steps", "p50 ms", "p99 ms"):
+    for heading in ("messages", "x least", "bytes", "delivered", "steps", "p50", "p99"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in facts.protocols():
         about = "~" if row["events"] < facts.events else ""
-        latencies = ["-" if row[each] is None else f"{1000 * row[each]:,.0f}" for each in ("p50_s", "p99_s")]
-        times = row["times_least"]
         table.add_row(
             row["protocol"],
-            f"{about}{row['messages']:,}",
-            "-" if times is None else f"{times:.3f}",
-            f"{about}{row['bytes'] / 1e6:,.1f}",
-            f"{about}{row['deliveries']:,}",
-            f"{about}{row['steps']:,}",
-            *latencies,
+            about + short(row["messages"]),
+            "-" if row["times_least"] is None else f"{row['times_least']:.3f}",
+            f"{about}{short(row['bytes'])}B",
+            about + short(row["deliveries"]),
+            about + short(row["steps"]),
+            milliseconds(row["p50_s"]),
+            milliseconds(row["p99_s"]),
         )
     table.add_section()
-    table.add_row("lower bound", f"{facts.least:,}", "1.000", *[""] * 5, style="dim")
+    table.add_row("lower bound", short(facts.least), "1.000", *[""] * 5, style="dim")
     return table
 
 

@@ -21,7 +21,7 @@ class Counted:
         self.copies = self.deliveries = self.steps_at_a = 0
         make = LinkMatching if threshold is None else lambda broker, setup: Hybrid(broker, setup, threshold=threshold)
         self.network = Instant(PAIR, lambda broker: make(broker, Setup(topology=PAIR)), self.watch)  # type: ignore[operator]
-        wanted = [Subscription(x, parse_predicate(SPACE, f"x = {x}"), f"client-{x}") for x in range(19)]
+        wanted = [Subscription(x, parse_predicate(SPACE, f"x = {x} AND y < 5"), f"client-{x}") for x in range(19)]
         self.network.put("b", Subscribed(SubscriptionBatch.of(wanted)))
 
     def watch(self, broker: str, input: Input, effects: list[Effect]) -> None:

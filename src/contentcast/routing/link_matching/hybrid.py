@@ -39,6 +39,9 @@ class Hybrid(LinkMatching):
 
     def _ways(self, annotated: Annotated, publish: Publish) -> Ways:
         space, events = publish.events.space, publish.events
+        start = annotated.start(publish.origin)
+        if start is None or not start.by_neighbour:
+            return annotated.ways(events, publish.origin)  # an end of the tree: there is nothing to guess
         guesses = self._guesses.get(space)
         if guesses is None or self._plain.get(space) is not annotated:
             guesses = Guesses(annotated.annotation, annotated.links.count, guesses)

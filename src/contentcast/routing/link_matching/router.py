@@ -2,10 +2,10 @@
 
 Source: Banavar et al. 1999, section 3. Every broker holds all subscriptions in its search tree; `annotated` says how it
 decides.
-Departs from the paper in three points. A Yes that one subsearch finds is known at once to all others; a child's trits are looked
-at before it is visited (`matching.search_tree.links`); and a broker's own clients are not links of the tree with everybody in it,
-but have a small tree of their own. On the 39-broker network with 100,000 market subscriptions that is 205 steps an event in all
-brokers together, instead of 3,681 as published (`client_links`; `python -m benchmarks routing`).
+Departs from the paper in three points. A Yes that one subsearch finds is known at once to all others; a child's trits are
+looked at before it is visited (`matching.search_tree.links`); and a broker's own clients are not links of the tree with
+everybody in it, but have a small tree of their own. On the 39-broker network with 100,000 market subscriptions that is 205
+steps an event in all brokers together, instead of 3,681 as published (`client_links`; `python -m benchmarks routing`).
 Rule: an event crosses a physical link at most once, and none for nobody, unless `hybrid` chose to.
 """
 

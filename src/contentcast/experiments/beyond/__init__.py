@@ -1,0 +1,1 @@
+"""What the link-matching paper leaves to future work, measured: its section 6 asks the questions."""

@@ -1,0 +1,36 @@
+"""The experiments by name, each in a file of its own, loaded when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from contentcast.experiments.contract import Experiment
+from contentcast.model.errors import ContentcastError, nearest
+
+EXPERIMENTS: Final = {
+    "link-matching/chart1": "chart1",
+    "link-matching/chart2": "chart2",
+    "link-matching/chart3": "chart3",
+    "link-matching/prototype": "prototype",
+    "link-matching/beyond/fan-out": "beyond.fan_out",
+    "link-matching/beyond/bursts": "beyond.bursts",
+    "link-matching/beyond/subscriptions": "beyond.subscriptions",
+    "link-matching/beyond/large-network": "beyond.large_network",
+    "link-matching/beyond/protocols": "beyond.protocols",
+    "link-matching/beyond/hybrid": "beyond.hybrid",
+}
+"""Name -> module under contentcast.experiments, with its EXPERIMENT."""
+
+
+def experiment(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise ContentcastError(f"there is no experiment {name!r}{nearest(name, EXPERIMENTS, 'there are')}")
+    found: Experiment = import_module(f"contentcast.experiments.{EXPERIMENTS[name]}").EXPERIMENT
+    return found
+
+
+def chosen(name: str) -> list[Experiment]:
+    """The experiment of this name, or all whose names begin with it: `link-matching/beyond`, `link-matching`."""
+    inside = [each for each in EXPERIMENTS if each.startswith(f"{name.rstrip('/')}/")]
+    return [experiment(each) for each in inside] or [experiment(name)]

@@ -1,0 +1,35 @@
+"""`contentcast experiment`: what a user types and sees."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from contentcast.cli import app
+
+runner = CliRunner()
+
+
+def test_list_shows_every_experiment() -> None:
+    shown = runner.invoke(app, ["experiment", "--list", "--json"])
+    assert shown.exit_code == 0
+    assert "link-matching/chart2" in [each["name"] for each in json.loads(shown.stdout)]
+
+
+def test_a_quick_experiment_tells_the_claims_beside_ours(tmp_path: Path) -> None:
+    command = ["experiment", "link-matching/prototype", "--quick", "--local", "--json", "--out", str(tmp_path)]
+    shown = runner.invoke(app, command)
+    assert shown.exit_code == 0, shown.output
+    (told,) = json.loads(shown.stdout)
+    assert [each["holds"] for each in told["verdicts"] if "steps" in each["claim"]] == [True, True]
+    assert Path(told["figure"]).exists()
+    assert Path(told["results"]).exists()
+
+
+def test_a_name_that_is_not_there_and_none_at_all() -> None:
+    wrong = runner.invoke(app, ["experiment", "link-matching/chart9", "--local"])
+    assert wrong.exit_code == 2
+    assert "there is no experiment 'link-matching/chart9'; did you mean" in wrong.output
+    none = runner.invoke(app, ["experiment"])
+    assert none.exit_code == 2
+    assert "which one? link-matching/chart1" in none.output
