@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 BIN := .venv/bin
 ARGS ?=
+SIZE ?=
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,8 +17,8 @@ setup: ## Make .venv and install everything but the benchmark peers (PYTHON=... 
 setup-bench:
 	@PYTHON='$(PYTHON)' sh requirements/setup.sh dev bench
 
-run: setup ## Run the main job (ARGS=... adds options)
-	@$(BIN)/contentcast run $(ARGS)
+run: setup ## Run the main job into out/ (SIZE=small or medium is quicker; ARGS=... adds options)
+	@$(BIN)/contentcast run $(if $(SIZE),--size $(SIZE)) $(ARGS)
 
 # The code blocks of the docs belong to `make check`, so that checking and testing runs them once.
 test: setup ## Run all tests but those of the docs (ARGS=... adds pytest options)

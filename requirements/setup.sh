@@ -117,7 +117,7 @@ done
 once project pyproject.toml "contentcast itself, editable" --no-deps --no-build-isolation -e .
 if [ ! -e "$VENV/.stamps/kernels" ]; then
     say "compiling the kernels (once; they are cached)"
-    "$VENV/bin/contentcast" run --size small --json >/dev/null
+    "$VENV/bin/python" requirements/warm.py
     : >"$VENV/.stamps/kernels"
 fi
 rm -f "$MARK"

@@ -57,33 +57,12 @@ def test_every_command_has_an_example_and_the_help_shows_them_all() -> None:
 
 
 def test_the_examples_work_one_after_the_other() -> None:
-    works(*shlex.split(EXAMPLES["run"])[1:])
     works(*shlex.split(EXAMPLES["workload"])[1:])
     assert works(*shlex.split(EXAMPLES["parse"])[1:]) == "price < 120.0\n"
 
 
 def test_version() -> None:
     assert works("--version") == f"contentcast {contentcast.__version__}\n"
-
-
-# --- run
-
-
-def test_run_shows_who_gets_what_and_why() -> None:
-    said = works("run", "--size", "small", "--seed", "7")
-    assert "goes to" in said
-    assert "desk-" in said
-    assert "1,000 events met 1,000 subscriptions" in said
-
-
-def test_run_counts_what_the_oracle_counts() -> None:
-    market = scenario("market", seed=7)
-    predicates = list(contentcast.parse_many(market.space, market.subscriptions(1_000)["predicate"]))
-    events = contentcast.EventBatch.from_arrow(market.space, market.events(1_000)).to_dicts()
-    per_event = [sum(predicate.accepts(event) for predicate in predicates) for event in events]
-    totals = json.loads(works("run", "--size", "small", "--seed", "7", "--json"))
-    assert totals["deliveries"] == sum(per_event)
-    assert totals["events nobody wants"] == per_event.count(0)
 
 
 # --- workload

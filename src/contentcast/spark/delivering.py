@@ -12,7 +12,6 @@ Rule: a task's files have names that it alone writes, and appear whole; a task t
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,8 @@ def match_and_deliver(
     total = Delivered()
     for sums in rows["sums"].to_pylist():
         total = total.join(pickle.loads(sums))
+    for left in folder.rglob(".part-*"):  # by an attempt that was killed
+        left.unlink(missing_ok=True)
     (folder / OURS).mkdir(parents=True, exist_ok=True)
     (folder / OURS / "schema.json").write_text(spark_schema(_schema(prepared.added, partitions=True)).json())
     return total
@@ -181,7 +183,7 @@ class _Files:
         self._folder, self._name, self._order, self._by_broker = folder, name, order, by_broker
         self._schema = schema
         self._open: dict[int, pq.ParquetWriter] = {}
-        self._part = f".{name}.{os.getpid()}"
+        self._part = f".{name}.{uuid4().hex}"  # another attempt at the same task may be at work, here or elsewhere
         self._names = pa.array(order.subscribers, pa.string())
         self._closing = ExitStack()
 

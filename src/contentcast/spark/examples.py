@@ -109,6 +109,14 @@ class _Texts:
     def predicate(self, row: int) -> str:
         return str(self._predicates[self._column(ID, row)])
 
+    def naming(self, values: list[str]) -> list[int]:
+        """Rows of subscriptions, those first whose predicates name the most of these values: they come nearest to a match."""
+        rows = range(self._mapped.rows)
+        quoted = [f"'{value}'" for value in values]
+        ids = self._mapped.column(ID, pa.array(rows)).to_pylist()
+        named = [sum(value in self._predicates[each] for value in quoted) for each in ids]
+        return sorted(rows, key=lambda row: -named[row])[:TRIED_FOR_A_MISS]
+
     def getter(self, row: int, entered: str | None, topology: Topology | None) -> Getter:
         broker = str(self._column("broker", row) or "")
         way = topology.path(entered, broker) if topology is not None and entered is not None else []
@@ -118,9 +126,8 @@ class _Texts:
 def _miss(index: MatchIndex, event: dict[str, Any], getters: set[int], texts: _Texts) -> Miss | None:
     """Somebody for whom one test fails, of as many as possible that hold."""
     best: tuple[int, Miss] | None = None
-    rows = list(index)
-    for row in rows[:: max(1, len(rows) // TRIED_FOR_A_MISS)]:
-        if row in getters:
+    for row in texts.naming([value for value in event.values() if isinstance(value, str)]):
+        if row in getters or row not in index:
             continue
         why = index.explain(event, row)
         if len(why["failed"]) != 1:

@@ -33,7 +33,7 @@ from contentcast.spark.tables import ID, TEXT, FileTable
 
 DAMAGED_EVERY, DAMAGED_FIRST = 10_000, 4_321
 """Of the events and of the subscriptions of the made day: rows 4,321, 14,321, ..."""
-SLIPS: Final = (("price", "prise"), ("volume >", "volume >>"), ("symbol =", "symbol"), ("exchange", "exchnage"))
+SLIPS: Final = (("price", "prise"), ("volume", "volum"), ("symbol =", "symbol"), ("exchange", "exchnage"))
 EVENTS_A_TASK: Final = 62_500
 PUBLISHER: Final = "publisher"
 NEEDED_TO_ROUTE: Final = ("subscriber", "broker")

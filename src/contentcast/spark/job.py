@@ -50,6 +50,7 @@ SAMPLED: Final = {"link-matching-paper": 8}
 """Of more than SAMPLED_FROM events such a protocol routes one in so many. The paper's own form takes 13.6 CPU seconds for
 65,536 market events at 100,000 subscriptions, the other six of the catalog 19.2 s together: it would be half of the job."""
 SAMPLED_FROM: Final = 200_000
+TASKS: Final = "spark.sql.files.minPartitionNum"
 SHOWN: Final = 12
 """Bad records and refused subscriptions in the report."""
 
@@ -158,7 +159,7 @@ def run_job(spark: SparkSession, feed: Feed, out: Path, protocols: Sequence[str]
     for name in names:
         catalog.protocol(name)
     facts = Facts(feed, machine(spark))
-    with _appearing(out) as folder:
+    with _many_tasks(spark), _appearing(out) as folder:
         work = _Work(spark, facts, folder, step)
         events = work.ingest()
         prepared = work.match(events)
@@ -178,6 +179,16 @@ def is_ours(out: Path) -> bool:
         return bool(json.loads((out / SUMMARY).read_text())["made by"] == MADE_BY)
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+@contextmanager
+def _many_tasks(spark: SparkSession) -> Iterator[None]:
+    """A step may set how many tasks read a table; after the job the session is as before."""
+    before = spark.conf.get(TASKS, None)
+    try:
+        yield
+    finally:
+        spark.conf.unset(TASKS) if before is None else spark.conf.set(TASKS, before)
 
 
 @contextmanager
@@ -230,7 +241,7 @@ class _Work:
                 write_table(BAD.empty_table(), self.folder / "quarantine")
             # As many tasks as there are chunks of work: a bar that moves, and memory that does not grow with the feed.
             tasks = feed.tasks or max(2, -(-facts.events // EVENTS_A_TASK))
-            self.spark.conf.set("spark.sql.files.minPartitionNum", str(tasks))
+            self.spark.conf.set(TASKS, str(tasks))
             events = self.spark.read.schema(good.schema).parquet(str(self.folder / "events"))
             self._check_publishers(events)
         return events

@@ -16,18 +16,25 @@ UNITS: Final = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
 
 
 def short(value: float | None, digits: int = 3) -> str:
-    """1,234,567 as 1.23 M."""
+    """1,234,567 as 1.23 M; what has four places stays whole."""
     if value is None:
         return NONE
+    if abs(value) < 10_000 and value == int(value):
+        return f"{value:,.0f}"
     for size, unit in UNITS:
         if abs(value) >= size * 0.9995:  # 999,600 is 1.00 M
             scaled = value / size
-            return f"{scaled:.{max(0, digits - len(str(int(abs(scaled) + 0.0005))))}f}{unit}"
-    return f"{value:,.0f}" if value == int(value) else f"{value:.{digits}g}"
+            places = len(str(int(abs(float(f"{scaled:.{digits}g}")))))  # of what is shown: 99.99 becomes 100
+            return f"{scaled:.{max(0, digits - places)}f}{unit}"
+    return f"{value:.{digits}g}"
 
 
 def milliseconds(seconds: float | None) -> str:
     return NONE if seconds is None else f"{1000 * seconds:,.0f} ms" if seconds >= 0.01 else f"{1000 * seconds:.2g} ms"
+
+
+def seconds(value: float | None) -> str:
+    return NONE if value is None else f"{value:,.0f} s" if value >= 10 else f"{value:.2g} s"
 
 
 def percent(share: float) -> str:

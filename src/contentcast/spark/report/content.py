@@ -24,13 +24,15 @@ def distributions_section(facts: Facts) -> str:
     fan_out = facts.delivered.fan_out
     rates = facts.learnt.rates["matches"].to_numpy()
     median = float(np.median(rates)) if len(rates) else 0.0
+    unwanted = (
+        f"nobody wants {percent(fan_out[0] / facts.events)} of the events" if fan_out[0] else "somebody wants each of them"
+    )
     events = histogram(_fan_out_bins(fan_out), "subscriptions that match", "events")
     subscriptions = histogram(_rate_bins(rates), "events that match", "subscriptions")
     return (
         '<section><h2>Who wants what</h2><div class="two">'
         f'<div><h3>How many subscriptions an event satisfies</h3>{events}<p class="small quiet">'
-        f"{facts.delivered.matches / facts.events:,.1f} in the mean; {percent(fan_out[0] / facts.events)} of the events are "
-        "wanted by nobody.</p></div>"
+        f"{facts.delivered.matches / facts.events:,.1f} in the mean; {unwanted}.</p></div>"
         f'<div><h3>How many events a subscription gets</h3>{subscriptions}<p class="small quiet">Half of the subscriptions get '
         f"{median:,.0f} or fewer of {facts.events:,} events; {facts.learnt.plan.idle:,} get none.</p></div></div></section>"
     )
@@ -61,7 +63,7 @@ def _rate_bins(matches: np.ndarray[Any, Any]) -> list[Bin]:
     first = 1
     while first <= int(matches.max()):
         count = int(np.count_nonzero((matches >= first) & (matches < 2 * first)))
-        name = short(first, 2).replace(" ", "") if first >= 1024 else str(first)
+        name = f"{first // 1024}k" if first >= 1024 else str(first)
         bins.append(Bin(name, count, f"{first:,} to {2 * first - 1:,} events: {count:,} subscriptions"))
         first *= 2
     return bins

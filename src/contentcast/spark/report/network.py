@@ -14,7 +14,7 @@ import numpy as np
 
 from contentcast.routing.picture import places
 from contentcast.routing.topology import Topology
-from contentcast.spark.report.charts import milliseconds, short, text
+from contentcast.spark.report.charts import milliseconds, seconds, short, text
 
 if TYPE_CHECKING:
     from contentcast.spark.job import Routed
@@ -97,7 +97,7 @@ def busiest(each: Routed, events: int) -> dict[str, list[dict[str, Any]]]:
             "broker": row["broker"],
             "steps": short(row["steps"] * scale),
             "deliveries": short(row["deliveries"] * scale),
-            "busy": f"{row['busy_s'] * scale:,.0f} s",
+            "busy": seconds(row["busy_s"] * scale),
         }
         for row in rows
     ]

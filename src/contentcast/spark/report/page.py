@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from contentcast import catalog
-from contentcast.spark.report.charts import NONE, Bar, Cell, bars, milliseconds, plain_table, short, table, text
+from contentcast.spark.report.charts import NONE, Bar, Cell, bars, milliseconds, plain_table, seconds, short, table, text
 from contentcast.spark.report.content import aside_section, distributions_section, examples_section, learnt_section
 from contentcast.spark.report.network import busiest, drawing, load_of
 
@@ -117,7 +117,7 @@ def _protocols(facts: Facts) -> str:
         panel("Messages on links", "messages", short, float(facts.least)),
         panel("Bytes on links", "bytes", lambda value: short(value) + "B"),
         panel("Matching steps at all brokers", "steps", short),
-        panel("CPU time of the busiest broker", "busiest_broker_s", lambda value: f"{value:,.0f} s"),
+        panel("CPU time of the busiest broker", "busiest_broker_s", seconds),
     ]
     headings = [("protocol", "text"), *((name, "number") for name in HEADINGS)]
     bound = [Cell("lower bound", "lower bound"), Cell(short(facts.least), facts.least), Cell("1.000", 1.0)]

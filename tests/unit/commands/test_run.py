@@ -1,0 +1,167 @@
+"""`contentcast run`: the whole job from the command line, and one line for whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from contentcast.catalog import PROTOCOLS
+from contentcast.cli import EXAMPLES, app
+from contentcast.commands.run import EVENTS_AND_SUBSCRIPTIONS, Size
+from contentcast.commands.run_config import EXAMPLE, read_config
+from contentcast.spark import read_deliveries
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def say(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), prog_name="contentcast")
+
+
+def works(*words: str) -> str:
+    result = say(*words)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+def fails(*words: str) -> str:
+    result = say("run", *words)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1, result.stderr
+    return result.stderr.removeprefix("contentcast: ").rstrip("\n")
+
+
+def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSession) -> None:
+    said = works(*EXAMPLES["run"].split()[1:])
+    lines = said.splitlines()
+    for name in PROTOCOLS:
+        (line,) = [each for each in lines if each.strip().split()[:1] == [name]]
+        assert "…" not in line
+    (bound,) = [each.split() for each in lines if "lower bound" in each]
+    (exact,) = [each.split() for each in lines if each.strip().startswith("link-matching ")]
+    assert exact[1:4] == [*bound[2:4], "1.000"]  # as many messages as there must be
+    events, subscriptions = EVENTS_AND_SUBSCRIPTIONS[Size.SMALL]
+    assert f"{events - 2:,} events (2 bad records in out/quarantine) met {subscriptions - 1:,} subscriptions (1 refused" in said
+    assert "The report is out/report.html." in said
+    assert Path("out/report.html").exists()
+    assert pq.read_table("out/routes/protocols.parquet")["protocol"].to_pylist() == list(PROTOCOLS)
+
+
+def test_the_example_config_works_as_it_stands(spark: SparkSession) -> None:
+    works("workload", "market", "--events", "300", "--subscriptions", "60", "--out", "market")
+    Path("job.toml").write_text(works("run", "--example-config"))
+    told = json.loads(works("run", "--config", "job.toml", "--protocol", "link-matching", "--protocol", "flooding", "--json"))
+    assert [row["protocol"] for row in told["protocols"]] == ["link-matching", "flooding"]
+    assert (told["events"], told["subscriptions"], told["out"]) == (300, 60, "market/out")
+    assert told["matches"] == read_deliveries(spark, "market/out/deliveries").count() > 0
+    assert told["protocols"][0]["messages"] == told["lower bound"]["messages"]
+    assert told["protocols"][1]["messages"] == 300 * 12
+    # A second time it replaces what it made, and nothing else.
+    works("run", "--config", "job.toml", "--protocol", "flooding", "--json")
+    assert sorted(each.name for each in Path("market").iterdir()) == [
+        "events.parquet",
+        "out",
+        "space.json",
+        "subscriptions.parquet",
+    ]
+
+
+def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
+    works("workload", "market", "--events", "200", "--subscriptions", "60", "--out", "market")
+    Path("feed").mkdir()
+    Path("market/events.parquet").rename("feed/one.parquet")
+    Path("job.toml").write_text(EXAMPLE.replace("market/events.parquet", "feed").replace("market/out", "followed"))
+    told = json.loads(works("run", "--config", "job.toml", "--stream", "--once", "--json"))
+    assert (told["events"], told["pairs"]) == (200, read_deliveries(spark, "followed/matches").count())
+    again = json.loads(works("run", "--config", "job.toml", "--stream", "--once", "--json"))
+    assert (again["events"], again["pairs"]) == (0, 0)
+
+
+# --- what can be wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (None, "there is no file job.toml; contentcast run --example-config prints one to begin with"),
+        ("space = ", "job.toml is no TOML: Invalid value (at end of document)"),
+        ("spase = 'x'", "job.toml: there is no setting 'spase'; did you mean 'space'?"),
+        ("space = 3", "job.toml: space is a text, got 3"),
+        ("events = []", "job.toml: events is a list of texts, got []"),
+        (
+            "space = 's'\nevents = 'e'",
+            "job.toml: subscriptions is missing; contentcast run --example-config shows all settings",
+        ),
+        (EXAMPLE.replace('"b1"', '"b1"\nprotocols = ["floding"]'), "there is no protocol 'floding'; did you mean 'flooding'?"),
+    ],
+)
+def test_a_wrong_file_is_said_in_one_line(text: str | None, complaint: str) -> None:
+    if text is not None:
+        Path("job.toml").write_text(text)
+    assert fails("--config", "job.toml") == complaint
+    assert not list(Path().glob("*out*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--size", "small", "--config", "x"], "run: --size is of the made day, and --config has your own; leave one out"),
+        (["--stream"], "run: --stream and --once go with --config"),
+        (["--protocol", "gossip"], "there is no protocol 'gossip'"),
+        (["--out", "file"], "file is a file, not a folder"),
+        (["--out", "mine"], "mine was not made by contentcast run; choose another with --out, or replace it with --force"),
+    ],
+)
+def test_wrong_words_are_said_in_one_line(words: list[str], complaint: str) -> None:
+    Path("file").touch()
+    Path("mine").mkdir()
+    Path("mine/diary.txt").write_text("mine")
+    assert fails(*words).startswith(complaint)
+    assert Path("mine/diary.txt").read_text() == "mine"
+
+
+def test_missing_events_are_said_in_one_line(spark: SparkSession) -> None:
+    works("workload", "market", "--events", "10", "--subscriptions", "60", "--out", "market")
+    Path("job.toml").write_text(EXAMPLE.replace("market/events.parquet", "market/nowhere.parquet"))
+    assert fails("--config", "job.toml") == "there is no event file market/nowhere.parquet"
+    assert not list(Path("market").glob("*out*"))
+
+
+def test_paths_start_from_the_folder_of_the_file() -> None:
+    Path("jobs").mkdir()
+    Path("jobs/a.toml").write_text(EXAMPLE.replace('"tree:3x3"', '"net.json"'))
+    told = read_config(Path("jobs/a.toml"))
+    assert (told.space, told.events) == ("jobs/market/space.json", ["jobs/market/events.parquet"])
+    assert (told.topology, told.out, told.entry) == ("jobs/net.json", "jobs/market/out", "b1")
+
+
+def test_ctrl_c_ends_the_job_and_leaves_nothing(tmp_path: Path) -> None:
+    """As a terminal does it: every process of the job gets the signal, Spark's too."""
+    command = [sys.executable, "-m", "contentcast.cli", "run", "--size", "medium", "--master", "local[2]"]
+    running = subprocess.Popen(command, stdout=-1, stderr=-1, text=True, start_new_session=True)
+    while running.poll() is None and not list(tmp_path.glob(".out.unfinished-*/events")):
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGINT)
+    said, complained = running.communicate(timeout=60)
+    assert (running.returncode, said) == (130, ""), complained
+    assert "py4j" not in complained
+    assert "KeyboardInterrupt" not in complained
+    assert list(tmp_path.iterdir()) == []
