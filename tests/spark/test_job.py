@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ import contentcast as cc
 from contentcast.catalog import PROTOCOLS
 from contentcast.matching.learnt import LearntPlan
 from contentcast.model import ContentcastError, EventBatch, Space
-from contentcast.routing.ledger import least_copies
 from contentcast.routing.networks import network
+from contentcast.routing.topology import Topology
 from contentcast.spark import prepare, read_deliveries
 from contentcast.spark.delivering import fewest_copies, match_and_deliver
 from contentcast.spark.feeds import Feed, Files, market_feed, own_feed
@@ -295,3 +295,23 @@ def test_the_fewest_copies_by_columns_are_those_of_the_plain_walk(seed: int) -> 
     lists = pa.array([np.flatnonzero(row).tolist() for row in wanted], pa.list_(pa.int64()))
     found = fewest_copies(topology, pa.array(publishers).dictionary_encode(), brokers, wanted)
     assert found.sum() == least_copies(topology, publishers, lists) > 0
+
+
+def least_copies(topology: Topology, publishers: Sequence[str], wanted: pa.ListArray) -> int:
+    """The fewest copies on links with which every event can reach the brokers that want it along its publisher's tree.
+
+    `wanted` has for each event the numbers of those brokers. A link is on an event's way if a wanting broker is behind it.
+    """
+    rows = np.repeat(np.arange(len(wanted)), np.diff(wanted.offsets.to_numpy()))
+    at = wanted.flatten().to_numpy().astype(np.int64)
+    roots = np.array([topology.number(each) for each in publishers], np.int64)[rows]
+    parents = topology.parents
+    crossed = np.empty(0, np.int64)
+    count = len(topology)
+    while len(rows):
+        above = parents[roots, at]
+        moving = above >= 0
+        # The link is named by the broker below it: in a tree it has one link upwards.
+        crossed = np.union1d(crossed, rows[moving] * count + at[moving])
+        rows, roots, at = rows[moving], roots[moving], above[moving].astype(np.int64)
+    return len(crossed)

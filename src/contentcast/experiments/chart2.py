@@ -36,7 +36,7 @@ PROTOCOLS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "flooding, clients filter": ("flooding", {"filter_at": "client"}),
     "flooding, brokers filter": ("flooding", {}),
 }
-LINK_MATCHING, OURS, FLOODING, FLOODING_AT_BROKER = PROTOCOLS
+LINK_MATCHING, OURS, FLOODING, _ = PROTOCOLS
 USUAL: Final[Row] = {
     "laterals": 3,
     "zipf": 1.0,

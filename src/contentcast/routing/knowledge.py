@@ -37,6 +37,7 @@ from contentcast.routing.contract import (
     TimerFired,
     Unsubscribed,
 )
+from contentcast.routing.destinations import Exits
 from contentcast.routing.setup import Setup
 from contentcast.routing.topology import Link, Topology
 from contentcast.wire import Interest, Known, Mark, Message, Neighbours
@@ -105,6 +106,7 @@ class Knowledge:
         self._local: dict[Space, Audience] = {}
         self._topology: Topology | None = None
         self._onward: dict[str, tuple[str, ...]] = {}
+        self._exits: Exits | None = None
         if setup.topology is not None:
             for each in setup.topology.brokers:
                 links = tuple((other, setup.topology.link(each, other).delay_s) for other in setup.topology.neighbours(each))
@@ -301,6 +303,13 @@ class Knowledge:
             found = tuple(topology.children(origin, self.broker)) if origin in topology else ()
             self._onward[origin] = found
         return found
+
+    def exits(self) -> Exits:
+        """By which link each publisher's events leave this broker for each other."""
+        topology = self.topology
+        if self._exits is None or self._exits.topology is not topology:
+            self._exits = Exits(topology, self.broker)
+        return self._exits
 
     def _note(self, change: Change) -> None:
         _file(self._pending, self._audiences, change)

@@ -13,13 +13,11 @@ Rule: the events of one `account` have the ids 0 .. n - 1, so that an id is a pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from contentcast.model import EventBatch
 from contentcast.routing.contract import Account, Deliver, Effect, Input, Published, Received, Send
@@ -151,23 +149,3 @@ def percentile(latencies: Ints, share: float) -> float:
         return float("nan")
     at = int(np.searchsorted(np.cumsum(latencies), share * total))
     return float(LATENCY_BINS[min(at, len(LATENCY_BINS) - 1)])
-
-
-def least_copies(topology: Topology, publishers: Sequence[str], wanted: pa.ListArray) -> int:
-    """The fewest copies on links with which every event can reach the brokers that want it along its publisher's tree.
-
-    `wanted` has for each event the numbers of those brokers. A link is on an event's way if a wanting broker is behind it.
-    """
-    rows = np.repeat(np.arange(len(wanted)), np.diff(wanted.offsets.to_numpy()))
-    at = wanted.flatten().to_numpy().astype(np.int64)
-    roots = np.array([topology.number(each) for each in publishers], np.int64)[rows]
-    parents = topology.parents
-    crossed = np.empty(0, np.int64)
-    count = len(topology)
-    while len(rows):
-        above = parents[roots, at]
-        moving = above >= 0
-        # The link is named by the broker below it: in a tree it has one link upwards.
-        crossed = np.union1d(crossed, rows[moving] * count + at[moving])
-        rows, roots, at = rows[moving], roots[moving], above[moving].astype(np.int64)
-    return len(crossed)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from contentcast.routing.contract import Account, Deliver, Effect, Input, Published, Received, Sizes
-from contentcast.routing.destinations import Exits, listed, onward, rows_of
+from contentcast.routing.destinations import listed, onward, rows_of
 from contentcast.routing.knowledge import Knowledge
 from contentcast.routing.publishing import Publishing
 from contentcast.routing.setup import Setup
@@ -30,7 +30,6 @@ class MatchFirst:
         self.unicast = unicast
         self.knowledge = Knowledge(broker, setup)
         self.publishing = Publishing(broker, setup)
-        self._exits: Exits | None = None
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         match input:
@@ -62,7 +61,7 @@ class MatchFirst:
         lists = publish.destinations
         values, rows = lists.flatten(), rows_of(lists)
         who = audience.rows_of_ids(values.to_numpy())
-        exits = self._exits_now()
+        exits = self.knowledge.exits()
         brokers = np.append(exits.numbers(audience.origins), -1)[np.append(audience.origin, -1)[who]]
         effects: list[Effect] = []
         here = np.flatnonzero(brokers == exits.topology.number(self.broker))
@@ -71,12 +70,6 @@ class MatchFirst:
             effects.append(Deliver(publish.events, rows[here], subscriber[who[here]], names))
         leaving = exits.of(publish.origin, brokers)
         return [*effects, *onward(publish, rows, values, leaving, exits.neighbours, alone=self.unicast)]
-
-    def _exits_now(self) -> Exits:
-        topology = self.knowledge.topology
-        if self._exits is None or self._exits.topology is not topology:
-            self._exits = Exits(topology, self.broker)
-        return self._exits
 
     def sizes(self) -> Sizes:
         return self.knowledge.sizes()

@@ -87,7 +87,11 @@ def _assembled(path: str, found: Iterable[Found]) -> Topology:
             if len(each.names) == 1:
                 brokers.setdefault(each.names[0])
                 continue
-            link = Link.of(each.names[0], each.names[1], _seconds(each.delay_ms), _number(each.bandwidth))
+            delay_s = _seconds(each.delay_ms)
+            if delay_s < 0:  # in the file's own unit; `Link` would speak of seconds
+                name = f"{each.names[0]}-{each.names[1]}"
+                raise TopologyError(f"link {name}: the delay is a number of milliseconds from 0, got {each.delay_ms}")
+            link = Link.of(each.names[0], each.names[1], delay_s, _number(each.bandwidth))
         except TopologyError as error:
             raise TopologyError(f"{each.where}: {error}") from None
         ends = link.one, link.other

@@ -18,7 +18,7 @@ from contentcast.model import EventBatch, Space
 from contentcast.routing.audience import Audience
 from contentcast.routing.clients import serve
 from contentcast.routing.contract import Account, Effect, Input, Published, Received, Sizes
-from contentcast.routing.destinations import Exits, listed, onward, rows_of
+from contentcast.routing.destinations import listed, onward, rows_of
 from contentcast.routing.knowledge import Knowledge
 from contentcast.routing.publishing import Publishing
 from contentcast.routing.setup import Setup
@@ -30,7 +30,6 @@ class TwoTier:
         self.broker = broker
         self.knowledge = Knowledge(broker, setup)
         self.publishing = Publishing(broker, setup)
-        self._exits: Exits | None = None
         self._tiers: dict[Space, tuple[Audience, Annotation]] = {}
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -73,7 +72,7 @@ class TwoTier:
     def _route(self, publish: Publish) -> list[Effect]:
         if publish.destinations is None:
             return []
-        exits = self._exits_now()
+        exits = self.knowledge.exits()
         values, rows = publish.destinations.flatten(), rows_of(publish.destinations)
         coded = values.dictionary_encode()
         brokers = exits.numbers(coded.dictionary.to_pylist())[coded.indices.to_numpy()]
@@ -87,12 +86,6 @@ class TwoTier:
             return []
         chosen = events if len(rows) == len(events) else events.take(rows)
         return serve(self.knowledge.clients(events.space), chosen)
-
-    def _exits_now(self) -> Exits:
-        topology = self.knowledge.topology
-        if self._exits is None or self._exits.topology is not topology:
-            self._exits = Exits(topology, self.broker)
-        return self._exits
 
     def sizes(self) -> Sizes:
         return self.knowledge.sizes()

@@ -105,7 +105,6 @@ class Outcome:
             "steps": int(self.totals["steps"]),
             "p50 s": latency["p50"],
             "p99 s": latency["p99"],
-            "longest queue": self.world.most_waiting,
             "virtual s": self.took_s,
         }
 

@@ -95,7 +95,7 @@ def test_nodes_with_labels_as_in_the_topology_zoo(tmp_path):
     ("name", "text", "message"),
     [
         ("n.edges", "a b\nc d\n", "the network is not connected, it has 2 parts: {a, b} and {c, d}"),
-        ("n.edges", "a b\nb c -5\n", "n.edges, line 2: link b-c: the delay is a number of seconds from 0"),
+        ("n.edges", "a b\nb c -5\n", "n.edges, line 2: link b-c: the delay is a number of milliseconds from 0, got -5"),
         ("n.edges", "a b\nb c nan\n", "n.edges, line 2: link b-c: the delay"),
         ("n.edges", "a b fast\n", "n.edges, line 1: the delay is a number of milliseconds, got 'fast'"),
         ("n.edges", "a b 1e999999999\n", "n.edges, line 1: "),
