@@ -44,6 +44,8 @@ class MatchIndex:
     def __init__(self, space: Space) -> None:
         self.space = space
         self._cells = CellIndex(space)
+        self._fitting: pa.Schema | None = None
+        """The last schema of events that fitted as it was."""
 
     # --- subscriptions
 
@@ -183,10 +185,14 @@ class MatchIndex:
             return events.records
         if not isinstance(events, (pa.RecordBatch, pa.Table)):
             raise EventError(f"events come as a pyarrow RecordBatch or Table or an EventBatch, not as {type(events).__name__}")
+        if self._fitting is not None and isinstance(events, pa.RecordBatch) and events.schema.equals(self._fitting):
+            return events
+        given = events
         if any(pa.types.is_struct(field.type) for field in events.schema):
             events = flattened(events)
         arrays = []
         fields = []
+        fits = isinstance(given, pa.RecordBatch) and given is events and len(set(given.schema.names)) == len(given.schema)
         for name, kind in self.space.kinds.items():
             if name not in events.schema.names:
                 continue
@@ -194,12 +200,16 @@ class MatchIndex:
             if isinstance(column, pa.ChunkedArray):
                 column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
             if column.type != kind.arrow:
+                fits = False
                 column, complaints = check_column(self.space, name, column)
                 if complaints:
                     row, attribute, _, reason = complaints[0]
                     raise EventError(f"event {row}, attribute {attribute}: {reason}")
             arrays.append(column)
             fields.append(self.space.arrow_schema.field(name))
+        if fits:
+            self._fitting = given.schema
+            return given
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.nulls(events.num_rows, pa.struct([])).fill_null({}))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
@@ -237,9 +247,9 @@ class MatchIndex:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """An index that was saved. Nothing is read until it is needed; the first change copies it into memory."""
-        found = cls.__new__(cls)
-        found._cells = load_index(Path(path))
-        found.space = found._cells.space
+        cells = load_index(Path(path))
+        found = cls(cells.space)
+        found._cells = cells
         return found
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from contentcast.matching.index.kernels import BASE, COUNT, OUTPUT, PLAIN, ROOM, SLACK, spread
+from contentcast.matching.index.kernels import ABSENT_CODE, BASE, COUNT, GREATEST_CODE, OUTPUT, PLAIN, ROOM, SLACK, spread
 
 
 @nb.njit(nogil=True, cache=True)
@@ -86,7 +86,7 @@ def find_entry(cells, cell, wanted, begin):
     """Where in the cell, from `begin` on, an entry with this id stands, and where in its run (-1: it has none); or (-1, -1)."""
     base = cells.cell[cell, BASE]
     for k in range(begin, cells.cell[cell, COUNT]):
-        tagged = cells.arena[base + k]
+        tagged = np.int64(cells.arena[base + k])
         if tagged == wanted:
             return k, np.int64(-1)
         if tagged < 0 and (~tagged) & 1 == 0:
@@ -103,7 +103,7 @@ def remove_entry(cells, cell, width, k, in_run):
     base, count, room = cells.cell[cell, BASE], cells.cell[cell, COUNT], cells.cell[cell, ROOM]
     cells.cell[cell, OUTPUT] -= 1
     if in_run >= 0:
-        run = (~cells.arena[base + k]) >> 1
+        run = (~np.int64(cells.arena[base + k])) >> 1
         start, length = cells.run_start[run], cells.run_length[run]
         cells.run_ids[start + in_run] = cells.run_ids[start + length - 1]
         cells.run_length[run] = length - 1
@@ -114,8 +114,22 @@ def remove_entry(cells, cell, width, k, in_run):
     cells.cell[cell, COUNT] = count - 1
 
 
+@nb.njit(nogil=True, cache=True)
+def recode(cells, mine, column, old, new):
+    """Put new order codes for old ones into a column of these cells; what leaves a bound open stays."""
+    for i in range(len(mine)):
+        low = cells.cell[mine[i], BASE] + column * cells.cell[mine[i], ROOM]
+        for k in range(low, low + cells.cell[mine[i], COUNT]):
+            code = cells.arena[k]
+            if code != ABSENT_CODE and code != GREATEST_CODE:
+                cells.arena[k] = new[np.searchsorted(old, code)]
+
+
 class References(NamedTuple):
-    """Subscription id -> its cells: an open table of ids with the head of a chain of cells."""
+    """Subscription id -> its cells: an open table of ids with the head of a chain of cells.
+
+    A cell below -1 is ~(a slot of the bitmaps + 1).
+    """
 
     id: np.ndarray
     head: np.ndarray  # -1: never used, -2: removed

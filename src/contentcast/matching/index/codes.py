@@ -18,8 +18,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from contentcast.matching.index.value_tables import KeyTable, TextTable
 from contentcast.model.errors import EventError
 from contentcast.model.keys import KEYED, value_of
 from contentcast.model.kinds import Kind, Value
@@ -44,9 +44,7 @@ class Dictionary:
     word: int = 0
     codes: dict[Value, int] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
-    _arrow: pa.Array | None = None
-    _slots: Ints | None = None
-    _slot_codes: Codes | None = None
+    _table: KeyTable | TextTable | None = None
 
     @classmethod
     def of(cls, kind: Kind, values: list[Value], shift: int, bits: int, word: int) -> Dictionary:
@@ -66,7 +64,6 @@ class Dictionary:
         if found is None:
             found = self.codes[value] = len(self.values) + FIRST
             self.values.append(value)
-            self._arrow = self._slots = None
         return found
 
     def codes_of(self, values: pa.Array | Ints) -> Codes:
@@ -78,23 +75,24 @@ class Dictionary:
         distinct_keys, inverse = np.unique(values, return_inverse=True)
         return np.array([self.code(int(each)) for each in distinct_keys], np.int32)[inverse]
 
-    def look_up(self, column: pa.Array) -> Codes:
-        """An event column's codes."""
-        if self.kind.name in KEYED:
-            keys = column_keys(self.kind, column, mark_absent=False)
-            if self._slots is None:
-                self._slots, self._slot_codes = _hash_table(
-                    np.array(self.values, np.int64), np.arange(FIRST, FIRST + len(self.values), dtype=np.int32)
-                )
-            codes = _hash_look_up(self._slots, self._slot_codes, keys)
+    def look_up(self, column: pa.Array, word: Ints) -> None:
+        """An event column's codes, put into their bits of the events' words."""
+        table = self.table()
+        if isinstance(table, KeyTable):
+            table.look_up(column_keys(self.kind, column, mark_absent=False), column, word, self.shift)
         else:
-            if self._arrow is None:
-                self._arrow = pa.array(self.values, self.kind.arrow)
-            found = pc.index_in(column, value_set=self._arrow)
-            codes = found.fill_null(UNKNOWN - FIRST).to_numpy(zero_copy_only=False) + np.int32(FIRST)
-        if column.null_count:
-            codes = np.where(column.is_valid().to_numpy(zero_copy_only=False), codes, np.int32(ABSENT))
-        return np.asarray(codes, np.int32)
+            table.look_up(column, FIRST, word, self.shift)
+
+    def table(self) -> KeyTable | TextTable:
+        if self._table is None:
+            self._table = KeyTable() if self.kind.name in KEYED else TextTable()
+        done = self._table.count
+        if done < len(self.values):
+            if isinstance(self._table, KeyTable):
+                self._table.add(np.array(self.values[done:], np.int64), FIRST + done)
+            else:
+                self._table.add(self.values[done:])
+        return self._table
 
     def value(self, code: int) -> Value:
         return value_of(self.kind, self.values[code - FIRST]) if self.kind.name in KEYED else self.values[code - FIRST]
@@ -147,50 +145,3 @@ def _float_keys(values):
         if values[i] != values[i]:
             strange = np.int64(0)
     return out, strange
-
-
-_SPREAD = np.int64(-7046029254386353131)  # 2^64 / golden ratio: spreads neighbouring keys over the table
-
-
-@nb.njit(nogil=True, cache=True)
-def _shift(size):
-    """64 - log2(size): the top bits of a spread key are its slot."""
-    shift = np.int64(64)
-    while size > 1:
-        size //= 2
-        shift -= 1
-    return shift
-
-
-@nb.njit(nogil=True, cache=True)
-def _hash_table(keys, codes):
-    size = 8
-    while size < 2 * len(keys):
-        size *= 2
-    slots = np.zeros(size, np.int64)
-    found = np.zeros(size, np.int32)  # 0: empty
-    shift = _shift(size)
-    for i in range(len(keys)):
-        at = ((keys[i] * _SPREAD) >> shift) & np.int64(size - 1)
-        while found[at] != 0:
-            at = (at + 1) & (size - 1)
-        slots[at] = keys[i]
-        found[at] = codes[i]
-    return slots, found
-
-
-@nb.njit(nogil=True, cache=True)
-def _hash_look_up(slots, found, keys):
-    out = np.empty(len(keys), np.int32)
-    size = len(slots)
-    shift = _shift(size)
-    for i in range(len(keys)):
-        at = ((keys[i] * _SPREAD) >> shift) & np.int64(size - 1)
-        code = np.int32(1)
-        while found[at] != 0:
-            if slots[at] == keys[i]:
-                code = found[at]
-                break
-            at = (at + 1) & (size - 1)
-        out[i] = code
-    return out

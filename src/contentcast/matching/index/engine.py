@@ -9,17 +9,21 @@ subscriptions come and again when there are many more of them than it was made f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from contentcast.matching.index import changes, kernels
+from contentcast.matching.index.by_address import addresses, match_many
 from contentcast.matching.index.codes import column_keys
 from contentcast.matching.index.entries import Attributes, entries_of, joined
 from contentcast.matching.index.filing import Filing
-from contentcast.matching.index.reading import read_entry, text_numbers
+from contentcast.matching.index.lanes import fill_rows
+from contentcast.matching.index.reading import read_entry, read_slot, text_numbers
+from contentcast.matching.index.room import room_for
+from contentcast.matching.index.scales import grid_ranks
 from contentcast.matching.index.single import SingleMatcher
 from contentcast.matching.index.store import Store
 from contentcast.model.errors import ContentcastError
@@ -34,6 +38,8 @@ REPLAN_FACTOR: Final = 4
 REPLAN_LEAST: Final = 2000
 """... and at least this many."""
 MOST_IDS: Final = 2**62
+STREAMED_FROM: Final = 1 << 20
+"""So many ids do not stay in the caches until somebody reads them: they are written past them."""
 
 
 class Matches:
@@ -46,9 +52,23 @@ class Matches:
 
     def rows(self, first: int = 0) -> Ints:
         """For each id the number of its event, counting from `first`."""
-        rows = _pooled(len(self.ids))
-        kernels.fill_rows(self.ends, rows, first)
-        return rows
+        rows = room_for(len(self.ids) + kernels.SLACK)
+        fill_rows(self.ends, rows, first, len(self.ids) >= STREAMED_FROM)
+        return rows[: len(self.ids)]
+
+
+class Views(NamedTuple):
+    """What the kernels read, and where an attribute's codes, keys and texts stand in an encoded batch."""
+
+    groups: kernels.Groups
+    cells: kernels.Cells
+    bits: kernels.Bits
+    code_column: dict[str, int]
+    key_column: dict[str, int]
+    text_column: dict[str, int]
+    ranks: dict[str, Any]
+    header: Ints
+    alive: tuple[Any, ...]  # the arrays whose addresses are in the header
 
 
 class CellIndex:
@@ -63,7 +83,7 @@ class CellIndex:
         self.count = 0
         self._per_event = 8.0
         self._single: SingleMatcher | None = None
-        self._views: tuple[Any, Any, dict[str, int], dict[str, int], int] | None = None
+        self._views: Views | None = None
 
     def __len__(self) -> int:
         return self.count
@@ -118,7 +138,9 @@ class CellIndex:
             raise ContentcastError(f"there is no subscription {subscription}")
         if self.store.thaw():
             self._views = None
-        cells = self._all_views()[1]
+        cells = self.views().cells
+        for slot in self.store.slots_of(subscription):
+            self.store.bitmaps.remove(slot)
         wanted = self.store.tagged(subscription)
         for cell in self.store.cells_of(subscription):
             at, in_run = changes.find_entry(cells, cell, wanted, 0)
@@ -135,13 +157,13 @@ class CellIndex:
         """What a subscription asks for, read back from its entries."""
         if subscription not in self:
             raise ContentcastError(f"there is no subscription {subscription}")
-        cells = self._all_views()[1]
+        cells = self.views().cells
         wanted = self.store.tagged(subscription)
-        found = []
+        found = [read_slot(self.attributes, self.store.bitmaps, slot) for slot in self.store.slots_of(subscription)]
         for cell in set(self.store.cells_of(subscription)):
             at, _ = changes.find_entry(cells, cell, wanted, 0)
             while at >= 0:
-                found.append(read_entry(self.attributes, self.store, cell, int(at)))
+                found.append(read_entry(self.attributes, self.filing.scales, self.store, cell, int(at)))
                 at, _ = changes.find_entry(cells, cell, wanted, at + 1)
         return Predicate.of(self.space, found)
 
@@ -150,7 +172,8 @@ class CellIndex:
         cells = np.arange(store.cell_count)
         return {
             "subscriptions": self.count,
-            "entries": int(store.count[cells].sum()),
+            "entries": int(store.count[cells].sum()) + store.bitmaps.count,
+            "in_bitmaps": store.bitmaps.count,
             "cells": store.cell_count,
             "bytes": store.bytes_used(),
             "groups": [
@@ -176,27 +199,45 @@ class CellIndex:
 
     def prepare(self) -> None:
         """Make the arrays that the kernels read, so that threads find them made."""
-        self._all_views()
+        self.views()
+        for dictionary in self.attributes.dictionaries.values():
+            dictionary.table()
 
-    def _all_views(self) -> tuple[Any, Any, dict[str, int], dict[str, int], int]:
+    def views(self) -> Views:
         if self._views is None:
             sets = self.attributes.sets
             starts = np.zeros(len(sets) + 1, np.int64)
             np.cumsum([len(each) // 2 for each in sets], out=starts[1:])
             pairs = np.array([key for each in sets for key in each], np.int64)
-            key_names = {name for group in self.store.groups for kind, name in group.tests if kind not in ("word", "text")}
-            key_names |= {gate.attribute for gate in self.filing.gates if gate.kind == "cells"}
-            key_column = {name: at for at, name in enumerate(sorted(key_names))}
+            tests = [test for group in self.store.groups for test in group.tests]
+            coded = {name for kind, name in tests if kind in ("range", "low", "high")}
+            coded |= {gate.attribute for gate in self.filing.gates if gate.kind == "cells"}
+            code_column = {name: at for at, name in enumerate(sorted(coded))}
+            key_column = {name: at for at, name in enumerate(sorted({name for kind, name in tests if kind == "set"}))}
             text_column = {name: at for at, name in enumerate(self.attributes.texts)}
-            groups = self.store.group_arrays(key_column, text_column)
-            largest = int(self.store.count[: self.store.cell_count].max(initial=0))
-            self._views = groups, self.store.cells(starts, pairs), key_column, text_column, largest
+            ranks = {name: grid_ranks(self.filing.scales[name], self.filing.grids.get(name)) for name in code_column}
+            groups = self.store.group_arrays(code_column, key_column, text_column)
+            cells = self.store.cells(starts, pairs)
+            bits = self.store.bitmaps.view(self.attributes.dictionaries)
+            arrays = [*groups, *cells, *bits]
+            scales = [self.filing.scales[name] for name in code_column]
+            for name, scale in zip(code_column, scales, strict=True):
+                arrays += [scale.points, scale.codes, ranks[name], scale.heads()[0]]
+            rows = self.store.cell[: self.store.cell_count]
+            header = [int(rows[:, kernels.COUNT].max(initial=0)), int(rows[:, kernels.OUTPUT].max(initial=1))]
+            header += [self.filing.words, len(code_column), len(key_column)]
+            header += [int(self.space.kinds[name].name == "float") for name in (*code_column, *key_column)]
+            header += [scale.heads()[1] for scale in scales]
+            self._views = Views(
+                groups, cells, bits, code_column, key_column, text_column, ranks,
+                np.array(header + addresses(arrays), np.int64), tuple(arrays),
+            )  # fmt: skip
             self._single = None  # it holds the addresses of the arrays that were
         return self._views
 
     def encode(self, records: pa.RecordBatch) -> kernels.Events:
         """The batch as the kernels read it. The columns have the space's types; a missing one is absent everywhere."""
-        _, _, key_column, text_column, _ = self._all_views()
+        views = self.views()
         count = records.num_rows
         named = {name: records.column(at) for at, name in enumerate(records.schema.names)}
 
@@ -208,14 +249,16 @@ class CellIndex:
         for name, dictionary in self.attributes.dictionaries.items():
             if dictionary.bits == 0:
                 continue  # no entry uses it yet
-            kernels.pack_word(dictionary.look_up(column(name)), words[dictionary.word], dictionary.shift)
-        keys = np.empty((len(key_column), count), np.int64)
-        ranks = np.empty((len(key_column), count), np.int64)
-        for name, at in key_column.items():
-            keys[at] = column_keys(self.space.kinds[name], column(name))
-            if name in self.filing.grids:
-                kernels.rank_keys(self.filing.grids[name], keys[at], ranks[at])
-        return kernels.Events(words, keys, ranks, *self._encode_texts(text_column, column, count))
+            dictionary.look_up(column(name), words[dictionary.word])
+        codes = np.empty((len(views.code_column), count), np.int32)
+        ranks = np.empty((len(views.code_column), count), np.int32)
+        for name, at in views.code_column.items():
+            keys = column_keys(self.space.kinds[name], column(name))
+            self.filing.scales[name].look_up(keys, codes[at], ranks[at], views.ranks[name])
+        set_keys = np.empty((len(views.key_column), count), np.int64)
+        for name, at in views.key_column.items():
+            set_keys[at] = column_keys(self.space.kinds[name], column(name))
+        return kernels.Events(words, codes, ranks, set_keys, *self._encode_texts(views.text_column, column, count))
 
     def _encode_texts(self, text_column: dict[str, int], column: Any, count: int) -> tuple[Any, ...]:
         values = np.full((len(text_column), count), -1, np.int64)
@@ -234,12 +277,13 @@ class CellIndex:
         padded = np.zeros((2, len(starts), width), np.int64)
         for row, (held_start, failed_start) in enumerate(starts):
             padded[0, row, : len(held_start)], padded[1, row, : len(failed_start)] = held_start, failed_start
-        return values, padded[0], padded[1], np.concatenate(holds), np.concatenate(fails)
+        most = max((int(np.diff(held_start).max(initial=0)) for held_start, _ in starts), default=0)
+        return values, padded[0], padded[1], np.concatenate(holds), np.concatenate(fails), np.array([most])
 
     def match(self, records: pa.RecordBatch) -> Matches:
         """The matches of a batch, in one piece."""
         count = records.num_rows
-        pieces = [found for _, found in self.match_bounded(records, int(self._per_event * count * 1.15) + 1024)]
+        pieces = [found for _, found in self._match_pieces(records, None)]
         if len(pieces) == 1:
             found = pieces[0]
         else:
@@ -256,30 +300,33 @@ class CellIndex:
         if self.attributes.texts:
             return None
         if self._views is None or self._single is None:
-            self._all_views()
+            self.views()
             self._single = SingleMatcher(self)
         return self._single.match(event)
 
     def match_bounded(self, records: pa.RecordBatch, most: int) -> Iterator[tuple[int, Matches]]:
         """The matches in pieces of at most `most` ids, or one event's; each with the number of its first event."""
-        groups, cells, _, _, largest = self._all_views()
+        return self._match_pieces(records, most)
+
+    def _match_pieces(self, records: pa.RecordBatch, most: int | None) -> Iterator[tuple[int, Matches]]:
+        """Without `most`, as much as the events so far, or those of the batch before, let expect for the rest."""
+        views = self.views()
         events = self.encode(records)
+        batch = np.array(addresses(events), np.int64)
         count = records.num_rows
         stamps = np.zeros(self.store.several_count, np.int64)
         ends = np.empty(count, np.int64)
-        done, room = 0, most + kernels.SLACK
+        done, found, room = 0, 0, most or 0
         while done < count:
-            out = _pooled(room)
-            following = kernels.match(groups, cells, events, done, count, out, ends, largest, stamps)
-            if following == done:
-                room *= 2  # not even one event fits; a cell's ids are counted before they are tested
-                stamps[:] = 0
-                continue
-            yield done, Matches(ends[done:following].copy(), out[: int(ends[following - 1])])
+            if most is None and room == 0:
+                per_event = found / done if done else self._per_event
+                room = int(per_event * (count - done) * 1.2) + 2 * kernels.BLOCK
+            out = room_for(room + kernels.SLACK)
+            following = match_many(views.header, batch, done, count, out, ends, len(out) >= STREAMED_FROM, stamps)
             stamps[:] = 0
-            done, room = following, most + kernels.SLACK
-
-
-def _pooled(count: int) -> Ints:
-    """Memory from Arrow's pool, which keeps what was used before: fresh pages cost more than the matching."""
-    return np.frombuffer(pa.allocate_buffer(8 * count), np.int64)
+            if following == done:
+                room = 2 * room + kernels.BLOCK  # not even one event fits; a cell's ids are counted before they are tested
+                continue
+            ids = out[: int(ends[following - 1])]
+            yield done, Matches(ends[done:following].copy(), ids)
+            done, found, room = following, found + len(ids), most or 0

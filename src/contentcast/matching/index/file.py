@@ -1,6 +1,6 @@
 """An index as one file that processes map and share.
 
-    CONTENTCAST INDEX 1\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
+    CONTENTCAST INDEX 2\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
 
 The description holds the space, the dictionaries, the text constraints, the groups and where each array lies; the arrays are
 mapped, so opening takes as long as reading the description and no array is read until it is used. Text constraints are filed
@@ -23,6 +23,7 @@ from contentcast.matching.index.changes import References
 from contentcast.matching.index.codes import Dictionary
 from contentcast.matching.index.engine import CellIndex
 from contentcast.matching.index.plan import Gate
+from contentcast.matching.index.scales import Scale
 from contentcast.matching.index.store import Group
 from contentcast.model.constraint import Constraint
 from contentcast.model.errors import ContentcastError
@@ -31,7 +32,7 @@ from contentcast.model.patterns import Pattern
 from contentcast.model.ranges import Ranges
 from contentcast.model.space import Space
 
-MAGIC: Final = b"CONTENTCAST INDEX 1\n"
+MAGIC: Final = b"CONTENTCAST INDEX 2\n"
 _ALIGNED: Final = 64
 
 
@@ -39,6 +40,8 @@ def save_index(index: CellIndex, path: Path) -> None:
     arrays = {name: np.ascontiguousarray(array) for name, array in index.store.arrays().items()}
     arrays["arena"] = arrays["arena"][: index.store.free + 64]
     arrays |= {f"grid.{name}": grid for name, grid in index.filing.grids.items()}
+    for name, scale in index.filing.scales.items():
+        arrays |= {f"points.{name}": scale.points, f"codes.{name}": scale.codes}
     places: dict[str, tuple[str, tuple[int, ...], int]] = {}
     at = 0
     for name, array in arrays.items():
@@ -115,6 +118,7 @@ def _describe(index: CellIndex) -> dict[str, Any]:
             for each in ("free", "cell_count", "table_end", "several_count", "slots_used", "references_used")
         },
         "several": store.several_numbers,
+        "bitmaps": store.bitmaps.names,
     }
 
 
@@ -151,10 +155,16 @@ def _restored(described: dict[str, Any], arrays: dict[str, Any]) -> CellIndex:
         setattr(store, name, number)
     store.several_numbers = described["several"]
     for name, array in arrays.items():
-        if name.startswith("grid."):
-            index.filing.grids[name.removeprefix("grid.")] = array
-        elif "." not in name:
+        sort, _, rest = name.partition(".")
+        if sort == "grid":
+            index.filing.grids[rest] = array
+        elif sort == "points":
+            index.filing.scales[rest] = Scale(array, arrays[f"codes.{rest}"])
+        elif sort == "bitmaps":
+            setattr(store.bitmaps, rest, array)
+        elif not rest:
             setattr(store, name, array)
+    store.bitmaps.names = described["bitmaps"]
     store.references = References(*(arrays[f"references.{name}"] for name in References._fields))
     store.groups = [
         Group(Gate(*gate), level, tuple((kind, arg) for kind, arg in tests), table, size, keys)

@@ -13,30 +13,36 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index import kernels
-from contentcast.matching.index.codes import ABSENT_KEY
+from contentcast.matching.index import bitmaps, kernels
+from contentcast.matching.index.codes import Dictionary
 from contentcast.matching.index.entries import Attributes, Column, Entries
 from contentcast.matching.index.plan import (
+    BITMAPS,
+    LEVEL_BITS,
     Gate,
     Plan,
     Test,
+    half_masks,
     lay_out_words,
+    level_of,
     make_plan,
     merge_signatures,
     residual_signatures,
     widened,
 )
-from contentcast.matching.index.store import LEVEL_BITS, Group, Store, ordered
+from contentcast.matching.index.scales import ABSENT_CODE, GREATEST_CODE, Scale
+from contentcast.matching.index.store import Group, Store, ordered
 
 Ints = npt.NDArray[np.int64]
 
-MOST_CELLS_EACH: Final = 3
-"""A range is filed at the finest level of its grid at which it lies in no more cells than this."""
 MOST_GROUPS_EACH: Final = 16
 """A gate with so many groups gets one that can hold every entry known, instead of one more for each new signature."""
 LEAST_RUN: Final = 4
 """Entries that ask the same are put together where this many do on average; testing one is cheaper than following a run."""
 
+
+HALF_NS: Final = 5.0
+"""Beginning to compare a cell's entries with half a word, about."""
 
 _NO_COLUMN: Final = Column(*(np.zeros(0, np.int64) for _ in range(3)))
 
@@ -49,20 +55,52 @@ class Filing:
     store: Store
     gates: list[Gate] = field(default_factory=list)
     grids: dict[str, Ints] = field(default_factory=dict)
+    scales: dict[str, Scale] = field(default_factory=dict)
     words: int = 0
     planned: dict[tuple[Gate, int], dict[frozenset[Test], frozenset[Test]]] = field(default_factory=dict)
 
     def plan(self, entries: Entries) -> Any:
         """Choose gates and groups for these entries; returns the number of each one's gate."""
         self.words = lay_out_words(self.attributes, entries)
-        words, masks = self.equal_words(entries)
-        plan = make_plan(self.attributes, entries, words, masks)
+        _, masks = self.equal_words(entries)
+        rows = np.arange(entries.count)
+        small = self._of_small_domains(entries)
+        if small.any():
+            tested = self._tested(masks[:, small])
+            gated = make_plan(self.attributes, entries, masks, rows[small])
+            halves = len({(each.word, each.shift // 32) for each in tested.values()})
+            gated_ns = gated.cost_ns + len(gated.gates) * halves * HALF_NS
+            if bitmaps.cost_ns(int(small.sum()), list(tested.values())) < gated_ns:
+                rows = rows[~small]
+                order, _ = bitmaps.sorting_order(masks[:, small], masks[:, small], tested)
+                self.store.bitmaps.lay_out({name: tested[name] for name in order})
+        plan = make_plan(self.attributes, entries, masks, rows)
+        if len(rows) < entries.count:
+            plan.chosen[small] = BITMAPS
         self.gates, self.grids = plan.gates, plan.grids
         self._plan_groups(entries, masks, plan)
         return plan.chosen
 
+    def _of_small_domains(self, entries: Entries) -> Any:
+        """The entries that only compare values of attributes with few of them."""
+        small = np.ones(entries.count, np.bool_)
+        tests = np.zeros(entries.count, np.bool_)
+        for (form, name), column in entries.columns.items():
+            few = form == "equal" and len(self.attributes.dictionaries[name]) <= bitmaps.MOST_VALUES
+            (tests if few else small)[column.entry] = few
+        return small & tests
+
+    def _tested(self, masks: Ints) -> dict[str, Dictionary]:
+        """The attributes that some of these entries compare."""
+        used = np.bitwise_or.reduce(masks, axis=1)
+        return {
+            name: each
+            for name, each in self.attributes.dictionaries.items()
+            if int(used[each.word]) >> each.shift & ((1 << each.bits) - 1)
+        }
+
     def equal_words(self, entries: Entries) -> tuple[Any, Any]:
-        """Each entry's equal constraints as words and masks; (None, None) if a dictionary has outgrown its bits."""
+        """Each entry's equal constraints as words and masks; (None, None) if a dictionary has outgrown its bits or rows."""
         words = np.zeros((self.words, entries.count), np.int64)
         masks = np.zeros((self.words, entries.count), np.int64)
         for (form, name), column in entries.columns.items():
@@ -73,6 +111,8 @@ class Filing:
                 return None, None
             words[dictionary.word, column.entry] |= column.value << dictionary.shift
             masks[dictionary.word, column.entry] |= ((1 << dictionary.bits) - 1) << dictionary.shift
+        if not self.store.bitmaps.holds_codes(self.attributes.dictionaries):
+            return None, None
         return words, masks
 
     def _plan_groups(self, entries: Entries, masks: Ints, plan: Plan) -> None:
@@ -104,13 +144,7 @@ class Filing:
             if gate.kind != "cells":
                 continue
             rows, first, last = self._grid_span(entries, gate, chosen == number)
-            level = np.zeros(len(rows), np.int64)
-            while True:
-                wide = (last >> (LEVEL_BITS * level)) - (first >> (LEVEL_BITS * level)) >= MOST_CELLS_EACH
-                if not wide.any():
-                    break
-                level += wide
-            levels[rows] = level
+            levels[rows] = level_of(first, last)
         return levels
 
     def _grid_span(self, entries: Entries, gate: Gate, behind: Any) -> tuple[Ints, Ints, Ints]:
@@ -140,7 +174,18 @@ class Filing:
                 bits = 1
                 better = fits & (best < 1)
             chosen[better], best[better] = number, bits
+        if self.store.bitmaps.names:
+            covered = self._covered_by_bitmaps(masks)
+            chosen[self._of_small_domains(entries) & covered] = BITMAPS
         return chosen
+
+    def _covered_by_bitmaps(self, masks: Ints) -> Any:
+        """Do the entries compare only attributes that the bitmaps have?"""
+        rows = np.zeros((len(masks), 1), np.int64)
+        for name in self.store.bitmaps.names:
+            each = self.attributes.dictionaries[name]
+            rows[each.word] |= ((1 << each.bits) - 1) << each.shift
+        return ((masks & ~rows) == 0).all(axis=0)
 
     def insert(self, ids: Ints, entries: Entries, chosen: Any = None) -> bool:
         """File the entries, behind the gates `chosen` by the plan or else the best there are; `ids[owner]` is an entry's
@@ -151,19 +196,26 @@ class Filing:
             return False
         if chosen is None:
             chosen = self._assign(entries, masks)
-        plan = Plan(self.gates, chosen, self.grids)
+        self._mark(entries)
+        tagged = self._tagged(ids, entries)
+        referred_ids, referred_cells = [ids], [np.full(len(ids), -1, np.int32)]
+        in_bitmaps = np.flatnonzero(chosen == BITMAPS)
+        if len(in_bitmaps):
+            tested = {name: self.attributes.dictionaries[name] for name in self.store.bitmaps.names}
+            _, order = bitmaps.sorting_order(words[:, in_bitmaps], masks[:, in_bitmaps], tested)
+            in_bitmaps = in_bitmaps[order]
+            slots = self.store.bitmaps.add(
+                words[:, in_bitmaps], masks[:, in_bitmaps], tagged[in_bitmaps], self.attributes.dictionaries
+            )
+            referred_ids.append(ids[entries.owner[in_bitmaps]])
+            referred_cells.append((~(slots + 1)).astype(np.int32))
+        plan = Plan(self.gates, np.maximum(chosen, 0), self.grids)
         signatures, numbers = residual_signatures(self.attributes, entries, masks, plan)
         levels = self._levels(entries, chosen)
-        tagged = ids[entries.owner]
-        if entries.multiple.any():
-            several = np.unique(entries.owner[entries.multiple])
-            lookup = np.zeros(len(ids), np.int64)
-            lookup[several] = self.store.add_several(ids[several])
-            tagged = np.where(entries.multiple, lookup[entries.owner], tagged)
-        group_of = self._group_numbers(signatures, numbers, chosen, levels)
-        referred_ids, referred_cells = [ids], [np.full(len(ids), -1, np.int32)]
+        gated = np.flatnonzero(chosen != BITMAPS)
+        group_of = self._group_numbers(signatures, numbers[gated], chosen[gated], levels[gated])
         for number in np.unique(group_of).tolist():
-            rows = np.flatnonzero(group_of == number)
+            rows = gated[group_of == number]
             group = self.store.groups[number]
             rows, keys = self._gate_keys(group, entries, words, rows)
             columns = self._columns(group, entries, words, masks, rows, tagged)
@@ -178,6 +230,23 @@ class Filing:
                     self.attributes.texts[name].use(value >> 2)
         self.store.refer(np.concatenate(referred_ids), np.concatenate(referred_cells))
         return True
+
+    def _tagged(self, ids: Ints, entries: Entries) -> Any:
+        """Each entry's id as it will carry it."""
+        long = ids > GREATEST_CODE
+        long[entries.owner[entries.multiple]] = True
+        tagged = ids.copy()
+        tagged[long] = self.store.add_several(ids[long])
+        return tagged[entries.owner].astype(np.int32)
+
+    def _mark(self, entries: Entries) -> None:
+        """Put the ends of new ranges on their attributes' scales."""
+        for (form, name), column in entries.columns.items():
+            if form != "range":
+                continue
+            changed = self.scales.setdefault(name, Scale()).add(np.concatenate([column.value, column.last]))
+            if changed is not None:
+                self.store.recode(name, *changed)
 
     def _group_numbers(self, signatures: list[frozenset[Test]], numbers: Any, chosen: Any, levels: Any) -> Any:
         """The group of each entry: planned for its signature, or the first that can hold it, or a new one."""
@@ -228,17 +297,15 @@ class Filing:
         offsets = np.arange(spread.sum()) - np.repeat(np.cumsum(spread) - spread, spread)
         return np.repeat(entry, spread), np.repeat(first, spread) + offsets
 
-    def _columns(self, group: Group, entries: Entries, words: Ints, masks: Ints, rows: Ints, tagged: Ints) -> Ints:
+    def _columns(self, group: Group, entries: Entries, words: Ints, masks: Ints, rows: Ints, tagged: Any) -> Any:
         """The group's columns for these entries; a test that an entry does not need is left open."""
-        columns = np.empty((group.width, len(rows)), np.int64)
+        columns = np.empty((group.width, len(rows)), np.int32)
         columns[0] = tagged[rows]
+        halves, half_words = half_masks(masks[:, rows] & ~self._gate_bits(group.gate)), half_masks(words[:, rows])
         at = 1
         for kind, arg in group.tests:
             if kind == "word":
-                mask = masks[arg, rows]
-                if group.gate.kind == "equal" and group.gate.word == arg:
-                    mask = mask & ~group.gate.mask
-                columns[at], columns[at + 1] = words[arg, rows] & mask, mask
+                columns[at], columns[at + 1] = half_words[arg] & halves[arg], halves[arg]
                 at += 2
                 continue
             form = "range" if kind in ("low", "high") else kind
@@ -254,16 +321,26 @@ class Filing:
                 at += 1
                 continue
             if kind in ("low", "range"):
-                columns[at] = ABSENT_KEY
-                columns[at, held] = column.value[source]
+                columns[at] = ABSENT_CODE
+                columns[at, held] = self._codes(arg, column.value[source])
                 at += 1
             if kind in ("high", "range"):
-                columns[at] = kernels.GREATEST_KEY
-                columns[at, held] = column.last[source]
+                columns[at] = GREATEST_CODE
+                columns[at, held] = self._codes(arg, column.last[source])
                 at += 1
         return columns
 
-    def _runs(self, columns: Ints, cell_of: Any) -> tuple[Ints, Any, Ints]:
+    def _codes(self, name: str, keys: Ints) -> Any:
+        return self.scales[name].codes_of(keys) if len(keys) else keys
+
+    def _gate_bits(self, gate: Gate) -> Any:
+        """What the gate has tested, [word, 1]."""
+        bits = np.zeros((self.words, 1), np.int64)
+        if gate.kind == "equal":
+            bits[gate.word] = gate.mask
+        return bits
+
+    def _runs(self, columns: Any, cell_of: Any) -> tuple[Any, Any, Ints]:
         """Entries of one cell that ask the same become one entry with a run of ids, where that makes fewer of them."""
         count = columns.shape[1]
         ones = np.ones(count, np.int64)
@@ -282,7 +359,7 @@ class Filing:
         new[1:] |= (columns[0, 1:] < 0) | (columns[0, :-1] < 0)  # those with several conjunctions stay by themselves
         starts = np.flatnonzero(new)
         lengths = np.diff(np.append(starts, count))
-        ids = columns[0].copy()
+        ids = columns[0].astype(np.int64)
         kept = columns[:, starts].copy()
         runs = np.flatnonzero(lengths > 1)
         if len(runs):

@@ -27,17 +27,24 @@ from contentcast.matching.index.codes import ABSENT_KEY
 from contentcast.matching.index.entries import Attributes, Entries
 from contentcast.model.keys import key_ends
 
-PROBE_NS: Final = 25.0
-CANDIDATE_NS: Final = 0.8
-TEST_NS: Final = 0.4
+PROBE_NS: Final = 8.0
+CANDIDATE_NS: Final = 0.3
+TEST_NS: Final = 0.15
 SAMPLE: Final = 6000
 MOST_GATES: Final = 48
-MOST_BITS: Final = 62
+HALF_BITS: Final = 31
+"""Of a word's half, which is what an entry is compared with."""
+LEVEL_BITS: Final = 2
+"""Of a grid: a level's cell is four cells of the finer one."""
+MOST_CELLS_EACH: Final = 3
+"""A range is filed at the finest level of its grid at which it lies in no more cells than this."""
+BITMAPS: Final = -1
+"""In place of a gate's number: the entry lives in the bitmaps."""
 SMALLEST_GAIN_NS: Final = 2.0
 
 Ints = npt.NDArray[np.int64]
 Test = tuple[str, Any]
-"""('word', number), ('range' | 'low' | 'high' | 'set', attribute) or ('text', attribute)."""
+"""('word', number of the half), ('range' | 'low' | 'high' | 'set', attribute) or ('text', attribute)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +62,36 @@ OPEN: Final = Gate("open")
 
 @dataclass(slots=True)
 class Plan:
-    """Which gate each entry is filed behind, and the grid of each attribute that has one."""
+    """Which gate each entry is filed behind, the grid of each attribute that has one, and what an event will cost, about."""
 
     gates: list[Gate]
     chosen: npt.NDArray[np.int32]
     grids: dict[str, Ints]
+    cost_ns: float = 0.0
 
 
 def lay_out_words(attributes: Attributes, entries: Entries) -> int:
-    """Give each dictionary its bits in a word, with room to grow; often used attributes come first. Returns how many words."""
+    """Give each dictionary its bits in half a word, with room to grow, the most used ones first. Returns how many words."""
     uses = {name: len(entries.columns[form, name].entry) for form, name in entries.columns if form == "equal"}
-    word, at = 0, 0
+    half, at = 0, 0
     for name in sorted(attributes.dictionaries, key=lambda name: -uses.get(name, 0)):
         dictionary = attributes.dictionaries[name]
         bits = max(3, (2 * len(dictionary) + 4).bit_length())
-        if at + bits > MOST_BITS:
-            word, at = word + 1, 0
-        dictionary.word, dictionary.shift, dictionary.bits = word, at, bits
+        if at + bits > HALF_BITS:
+            half, at = half + 1, 0
+        dictionary.word, dictionary.shift, dictionary.bits = half // 2, 32 * (half % 2) + at, bits
         at += bits
-    return word + 1 if attributes.dictionaries else 0
+    return half // 2 + 1 if attributes.dictionaries else 0
 
 
-def make_plan(attributes: Attributes, entries: Entries, words: Ints, masks: Ints) -> Plan:
-    """`words` and `masks`: each entry's equal constraints, [word, entry]."""
-    count = entries.count
+def make_plan(attributes: Attributes, entries: Entries, masks: Ints, rows: Ints) -> Plan:
+    """A plan for these rows of the entries; `masks`: under which bits of the words an entry has values, [word, entry]."""
+    count = len(rows)
     gates: list[Gate] = [OPEN]
-    chosen = np.zeros(count, np.int32)
+    chosen = np.zeros(entries.count, np.int32)
     if not count:
         return Plan(gates, chosen, {})
-    rng_step = max(1, count // SAMPLE)
-    sample = np.arange(0, count, rng_step)
+    sample = rows[:: max(1, count // SAMPLE)]
     scale = count / len(sample)
     cost = np.full(len(sample), 1.0)  # the share of events that come to look at the entry
     candidates = _Candidates(attributes, entries, masks, sample)
@@ -117,19 +124,20 @@ def make_plan(attributes: Attributes, entries: Entries, words: Ints, masks: Ints
                 seen.add(wider)
                 heapq.heappush(waiting, (-gain(wider), order, wider))
                 order += 1
-    everything = _Candidates(attributes, entries, masks, np.arange(count))
+    everything = _Candidates(attributes, entries, masks, rows)
     best = np.ones(count)
     for number, gate in enumerate(gates[1:], start=1):
         shares = everything.shares(gate)
         better = shares < best
-        chosen[better] = number
+        chosen[rows[better]] = number
         best[better] = shares[better]
     used = sorted(set(chosen.tolist()) | {0})
     renumbered = np.zeros(len(gates), np.int32)
     renumbered[used] = np.arange(len(used))
     kept = [gates[number] for number in used]
     grids = {gate.attribute: everything.grid(gate.attribute) for gate in kept if gate.kind == "cells"}
-    return Plan(kept, renumbered[chosen], grids)
+    cost_ns = sum(everything.probe_ns(gate) for gate in kept[1:]) + float(best.sum()) * (CANDIDATE_NS + TEST_NS)
+    return Plan(kept, renumbered[chosen], grids, cost_ns)
 
 
 class _Candidates:
@@ -146,14 +154,17 @@ class _Candidates:
         self._grids: dict[str, Ints] = {}
         self._shares: dict[Gate, Any] = {}
 
-    def _odds(self, name: str) -> float:
-        """How likely an event has the code an entry asks for: as likely as two entries ask for the same."""
+    def _odds(self, name: str) -> Any:
+        """For each entry how likely an event has the code it asks for: half as often as entries ask for it, half evenly."""
+        found = np.ones(len(self.rows))
         column = self.entries.columns.get(("equal", name))
         if column is None or not len(column.value):
-            return 1.0
+            return found
         counts = np.bincount(column.value)
-        shares = counts / counts.sum()
-        return float(max((shares**2).sum(), 1.0 / (len(self.attributes.dictionaries[name]) + 1)))
+        odds = 0.5 * counts / counts.sum() + 0.5 / (len(self.attributes.dictionaries[name]) + 1)
+        at = self.place[column.entry]
+        found[at[at >= 0]] = odds[column.value[at >= 0]]
+        return found
 
     def first(self) -> list[Gate]:
         singles = [Gate("equal", word, mask) for word, mask in self.fields.values()]
@@ -194,11 +205,9 @@ class _Candidates:
         shares = np.ones(len(self.rows))
         if gate.kind == "equal":
             fits = (self.masks[gate.word, self.rows] & gate.mask) == gate.mask
-            odds = 1.0
             for name, (word, mask) in self.fields.items():
                 if word == gate.word and mask & gate.mask:
-                    odds *= self.odds[name]
-            shares[fits] = odds
+                    shares[fits] *= self.odds[name][fits]
             return shares
         form = "range" if gate.kind == "cells" else "text"
         column = self.entries.columns[form, gate.attribute]
@@ -209,22 +218,49 @@ class _Candidates:
             shares[at[positive]] = 0.01
             return shares
         grid = self.grid(gate.attribute)
-        span = np.searchsorted(grid, column.last[mine], "right") - np.searchsorted(grid, column.value[mine], "right")
-        shares[at[mine]] = np.minimum(1.0, (span + 1) * 1.7 / (len(grid) + 1))
+        first = np.searchsorted(grid, column.value[mine], "right")
+        last = np.searchsorted(grid, column.last[mine], "right")
+        shift = LEVEL_BITS * level_of(first, last)
+        up_to = self._up_to(gate.attribute)
+        end = np.minimum(((last >> shift) + 1) << shift, len(grid) + 1)
+        shares[at[mine]] = up_to[end] - up_to[(first >> shift) << shift]
         return shares
+
+    def _up_to(self, name: str) -> Any:
+        """The share of events below each cell of a grid, if they lie where the ranges begin and end."""
+        ends, grid = self._ends(name), self.grid(name)
+        counts = np.bincount(np.searchsorted(grid, ends, "right"), minlength=len(grid) + 1) + 0.1
+        return np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
+
+    def _ends(self, name: str) -> Ints:
+        column = self.entries.columns["range", name]
+        least, greatest = key_ends(self.attributes.space.kinds[name])
+        below, above = column.value > max(least, ABSENT_KEY + 1), column.last < greatest
+        return np.concatenate([column.value[below], column.last[above]])
 
     def grid(self, name: str) -> Ints:
         """Cut points at the quantiles of the ranges' own ends, so that every cell has about as much to hold."""
         if name not in self._grids:
-            column = self.entries.columns["range", name]
-            least, greatest = key_ends(self.attributes.space.kinds[name])
-            below, above = column.value > max(least, ABSENT_KEY + 1), column.last < greatest
-            ends = np.unique(np.concatenate([column.value[below], column.last[above]]))
-            cells = int(min(max(len(column.entry) // 2, 16), 1 << 15, max(len(ends), 1)))
-            self._grids[name] = (
-                np.unique(ends[np.linspace(0, len(ends) - 1, cells).astype(np.int64)]) if len(ends) else (np.zeros(0, np.int64))
-            )
+            ends = np.sort(self._ends(name))
+            cells = int(min(max(len(ends) // 4, 16), 1 << 15))
+            step = max(1, len(ends) // cells)
+            self._grids[name] = np.unique(ends[::step])
         return self._grids[name]
+
+
+def level_of(first: Ints, last: Ints) -> Ints:
+    """The finest level of a grid at which a range from one rank to another lies in at most three cells."""
+    level = np.zeros(len(first), np.int64)
+    while True:
+        wide = (last >> (LEVEL_BITS * level)) - (first >> (LEVEL_BITS * level)) >= MOST_CELLS_EACH
+        if not wide.any():
+            return level
+        level += wide
+
+
+def half_masks(masks: Ints) -> Ints:
+    """[word, entry] -> [half, entry], as 32-bit numbers."""
+    return np.stack([(each >> (32 * half)) & 0xFFFFFFFF for each in masks for half in (0, 1)]) if len(masks) else masks
 
 
 def residual_signatures(
@@ -236,8 +272,9 @@ def residual_signatures(
         if gate.kind == "equal":
             gate_masks[gate.word, number] = gate.mask
     bits: list[tuple[Test, Any]] = []
-    for word in range(len(masks)):
-        bits.append((("word", word), masks[word] & ~gate_masks[word, plan.chosen] != 0))
+    for half, left in enumerate(half_masks(masks & ~gate_masks[:, plan.chosen])):
+        if left.any():
+            bits.append((("word", half), left != 0))
     for (form, name), column in entries.columns.items():
         if form == "equal":
             continue

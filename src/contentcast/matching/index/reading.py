@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY
 from contentcast.matching.index.entries import Attributes
-from contentcast.matching.index.kernels import GREATEST_KEY
+from contentcast.matching.index.scales import ABSENT_CODE, GREATEST_CODE, Scale
 from contentcast.matching.index.store import Store
 from contentcast.model.constraint import Constraint
 from contentcast.model.keys import cut_after, key_ends, value_of
@@ -14,8 +16,16 @@ from contentcast.model.kinds import Kind
 from contentcast.model.predicate import Conjunction
 from contentcast.model.ranges import Ranges
 
+GREATEST_KEY: Final = 2**63 - 1
 
-def read_entry(attributes: Attributes, store: Store, cell: int, at: int) -> Conjunction:
+
+def read_slot(attributes: Attributes, bitmaps: Bitmaps, slot: int) -> Conjunction:
+    """The conjunction that a slot of the bitmaps stands for."""
+    found = {name: _equal(attributes, name, code) for name, code in bitmaps.codes(slot).items()}
+    return Conjunction.of(attributes.space, found)
+
+
+def read_entry(attributes: Attributes, scales: dict[str, Scale], store: Store, cell: int, at: int) -> Conjunction:
     """The conjunction that the entry at this place of a cell stands for."""
     group = store.groups[store.group_of[cell]]
     gate, key = group.gate, int(store.key_of[cell])
@@ -29,7 +39,8 @@ def read_entry(attributes: Attributes, store: Store, cell: int, at: int) -> Conj
         if kind in ("word", "range"):
             second = _number(store, cell, at, column + 1)
         if kind == "word":
-            found.update(_codes(attributes, arg, number, second))
+            low = 32 * (arg % 2)
+            found.update(_codes(attributes, arg // 2, number << low, second << low))
         elif kind == "text":
             if number >= 0:
                 found[arg] = _text(attributes, arg, number >> 2)
@@ -37,9 +48,11 @@ def read_entry(attributes: Attributes, store: Store, cell: int, at: int) -> Conj
             if number >= 0:
                 found[arg] = _set(attributes.space.kinds[arg], attributes.sets[number])
         else:
-            first, last = {"low": (number, GREATEST_KEY), "high": (ABSENT_KEY, number)}.get(kind, (number, second))
-            if (first, last) != (ABSENT_KEY, GREATEST_KEY):
-                found[arg] = _range(attributes.space.kinds[arg], max(first, ABSENT_KEY + 1), last)
+            first, last = {"low": (number, GREATEST_CODE), "high": (ABSENT_CODE, number)}.get(kind, (number, second))
+            if (first, last) != (ABSENT_CODE, GREATEST_CODE):
+                low_key = ABSENT_KEY + 1 if first == ABSENT_CODE else scales[arg].key_of(first)
+                last_key = GREATEST_KEY if last == GREATEST_CODE else scales[arg].key_of(last)
+                found[arg] = _range(attributes.space.kinds[arg], low_key, last_key)
     return Conjunction.of(attributes.space, found)
 
 
@@ -61,12 +74,14 @@ def _codes(attributes: Attributes, word: int, codes: int, mask: int) -> Iterator
     for name, dictionary in attributes.dictionaries.items():
         field = ((1 << dictionary.bits) - 1) << dictionary.shift
         if dictionary.word == word and mask & field:
-            code = (codes & field) >> dictionary.shift
-            kind = attributes.space.kinds[name]
-            yield (
-                name,
-                Constraint.missing(kind) if code == ABSENT else Constraint(Ranges.points(kind, [dictionary.value(code)])),
-            )
+            yield name, _equal(attributes, name, (codes & field) >> dictionary.shift)
+
+
+def _equal(attributes: Attributes, name: str, code: int) -> Constraint:
+    kind = attributes.space.kinds[name]
+    if code == ABSENT:
+        return Constraint.missing(kind)
+    return Constraint(Ranges.points(kind, [attributes.dictionaries[name].value(code)]))
 
 
 def _text(attributes: Attributes, name: str, number: int) -> Constraint:

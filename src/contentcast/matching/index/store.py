@@ -16,14 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index import changes, kernels
+from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.changes import References
 from contentcast.matching.index.kernels import Cells, Groups
-from contentcast.matching.index.plan import Gate, Test
+from contentcast.matching.index.plan import LEVEL_BITS, Gate, Test
 
 Ints = npt.NDArray[np.int64]
 
-LEVEL_BITS: Final = 2
-"""Of a grid: a level's cell is four cells of the finer one."""
 
 _WIDTH: Final = {"word": 2, "range": 2, "low": 1, "high": 1, "set": 1, "text": 1}
 _TEST: Final = {
@@ -75,7 +74,7 @@ class Store:
     """All cells of an index. `columns_of` and `rows_of` tell where an attribute's keys and texts stand in a batch."""
 
     groups: list[Group] = field(default_factory=list)
-    arena: Ints = field(default_factory=lambda: np.empty(1 << 12, np.int64))
+    arena: Any = field(default_factory=lambda: np.empty(1 << 12, np.int32))
     free: int = 0
     cell_count: int = 0
     cell: Ints = field(default_factory=lambda: np.zeros((64, kernels.CELL_ROW), np.int64))
@@ -89,6 +88,7 @@ class Store:
     several: Ints = field(default_factory=lambda: _zeros(0))
     several_count: int = 0
     several_numbers: dict[int, int] = field(default_factory=dict)
+    bitmaps: Bitmaps = field(default_factory=Bitmaps)
     references: References = field(
         default_factory=lambda: References(_zeros(64), _zeros(64, np.int32, -1), _zeros(64, np.int32), _zeros(64, np.int32))
     )
@@ -117,9 +117,10 @@ class Store:
             self.run_start, self.run_length, self.run_ids, self.several, set_start, set_pairs,
         )  # fmt: skip
 
-    def group_arrays(self, key_column: dict[str, int], text_column: dict[str, int]) -> Groups:
-        """The groups as arrays, those that open most easily last."""
-        kinds, args, masks, tables, sizes, shifts = ([] for _ in range(6))
+    def group_arrays(self, code_column: dict[str, int], key_column: dict[str, int], text_column: dict[str, int]) -> Groups:
+        """The groups as arrays; the columns are those of an encoded batch."""
+        kinds, args, masks, tables, sizes, shifts, shapes = ([] for _ in range(7))
+        columns_for = {"set": key_column, "text": text_column}
         starts, test_kinds, test_args, test_columns = [0], [], [], []
         for group in self.groups:
             gate = group.gate
@@ -127,7 +128,7 @@ class Store:
             args.append(
                 {
                     "equal": gate.word,
-                    "cells": key_column.get(gate.attribute, 0),
+                    "cells": code_column.get(gate.attribute, 0),
                     "text": text_column.get(gate.attribute, 0),
                 }.get(gate.kind, 0)
             )
@@ -135,13 +136,14 @@ class Store:
             tables.append(group.table)
             sizes.append(group.size)
             shifts.append(64 - (group.size.bit_length() - 1) if group.size else 63)
+            shapes.append(kernels.SHAPES.get(tuple(kind for kind, _ in group.tests), kernels.OTHER))
             for (kind, arg), column in group.columns():
                 test_kinds.append(_TEST[kind])
-                test_args.append(arg if kind == "word" else (text_column if kind == "text" else key_column)[arg])
+                test_args.append(arg if kind == "word" else columns_for.get(kind, code_column)[arg])
                 test_columns.append(column)
             starts.append(len(test_kinds))
         return Groups(
-            *(np.array(each, np.int64) for each in (kinds, args, masks, tables, sizes, shifts, starts)),
+            *(np.array(each, np.int64) for each in (kinds, args, masks, tables, sizes, shifts, shapes, starts)),
             *(np.array(each, np.int64) for each in (test_kinds, test_args, test_columns)),
         )
 
@@ -172,6 +174,7 @@ class Store:
             self.group_of[places[fresh]] = number
             self.key_of[places[fresh]] = keys[at[fresh]]
             self.cell[places[fresh], kernels.PLAIN] = 1
+            self.cell[places[fresh], kernels.GROUP] = number
         return found
 
     def _fit_table(self, group: Group, keys: Ints, reach: int) -> None:
@@ -202,7 +205,7 @@ class Store:
 
     # --- changing
 
-    def append(self, number: int, cell_of: Any, columns: Ints, lengths: Ints) -> None:
+    def append(self, number: int, cell_of: Any, columns: Any, lengths: Ints) -> None:
         """Entries of one group (columns[0] their ids) into their cells."""
         width = self.groups[number].width
         counts = np.bincount(cell_of, minlength=self.cell_count)[: self.cell_count]
@@ -237,7 +240,7 @@ class Store:
         return first
 
     def add_several(self, ids: Ints) -> Ints:
-        """Subscriptions with several conjunctions; returns their tagged ids."""
+        """Subscriptions with several conjunctions or an id too long for an entry; returns their tagged ids."""
         numbers = np.arange(self.several_count, self.several_count + len(ids))
         self.several = _fit(self.several, self.several_count + len(ids))
         self.several[numbers] = ids
@@ -266,28 +269,47 @@ class Store:
 
     def cells_of(self, subscription: int) -> list[int]:
         """The cells that hold its entries."""
+        return [cell for cell in self._referred(subscription) if cell >= 0]
+
+    def slots_of(self, subscription: int) -> list[int]:
+        """The slots of the bitmaps that hold its entries."""
+        return [~cell - 1 for cell in self._referred(subscription) if cell < -1]
+
+    def _referred(self, subscription: int) -> list[int]:
         slot = changes.find_id(self.references, self.reference_shift, subscription)
         found = []
         at = int(self.references.head[slot])
         while at >= 0:
             found.append(int(self.references.cell[at]))
             at = int(self.references.next[at])
-        return [cell for cell in found if cell >= 0]
+        return found
 
     def forget(self, subscription: int) -> None:
         self.several_numbers.pop(subscription, None)
         slot = changes.find_id(self.references, self.reference_shift, subscription)
         self.references.head[slot] = -2
 
+    def recode(self, attribute: str, old: Any, new: Any) -> None:
+        """Order codes of an attribute have changed: `new[i]` instead of `old[i]`, ascending."""
+        none = _zeros(0)
+        group_of = self.group_of[: self.cell_count]
+        for number, group in enumerate(self.groups):
+            for (kind, arg), column in group.columns():
+                if kind in ("range", "low", "high") and arg == attribute:
+                    mine = np.flatnonzero(group_of == number)
+                    for each in range(column, column + _WIDTH[kind]):
+                        changes.recode(self.cells(none, none), mine, each, old, new)
+
     def bytes_used(self) -> int:
-        return int(sum(each.nbytes for each in self.arrays().values()) - 8 * (len(self.arena) - self.free))
+        return int(sum(each.nbytes for each in self.arrays().values()) - 4 * (len(self.arena) - self.free))
 
     def arrays(self) -> dict[str, Any]:
         """All there is to save, by name."""
         found = {
             each.name: getattr(self, each.name) for each in fields(self) if isinstance(getattr(self, each.name), np.ndarray)
         }
-        return found | {f"references.{name}": array for name, array in self.references._asdict().items()}
+        found |= {f"references.{name}": array for name, array in self.references._asdict().items()}
+        return found | {f"bitmaps.{name}": array for name, array in self.bitmaps.arrays().items()}
 
     def thaw(self) -> bool:
         """Before a change: a mapped file becomes memory of our own. True if it was one."""
@@ -297,10 +319,12 @@ class Store:
             if "." not in name:
                 setattr(self, name, array.copy())
         self.references = References(*(each.copy() for each in self.references))
+        for name, array in self.bitmaps.arrays().items():
+            setattr(self.bitmaps, name, array.copy())
         return True
 
     def tagged(self, subscription: int) -> int:
-        """The id as its entries carry it, if it has several conjunctions."""
+        """The id as its entries carry it."""
         number = self.several_numbers.get(subscription)
         return subscription if number is None else ~(2 * number + 1)
 

@@ -227,7 +227,7 @@ def test_files_that_are_not_ours_cut_off_or_damaged_are_refused(index: cc.MatchI
         (whole[:-1], "is cut off"),
         (whole[:40], "is damaged"),
         (whole[:60] + b"\xff" + whole[61:], "is damaged"),
-        (whole.replace(b"INDEX 1", b"INDEX 9", 1), "another version"),
+        (whole.replace(b"INDEX 2", b"INDEX 9", 1), "another version"),
     ):
         path.write_bytes(content)
         with pytest.raises(cc.ContentcastError, match=message):

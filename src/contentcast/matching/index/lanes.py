@@ -1,0 +1,252 @@
+"""Sixteen entries at a time: one compare for all of them, the answer in the low sixteen bits of an int64.
+
+LLVM's vectors, written out because the compiler does not find the way from compares to a mask to a compressed store by itself.
+The compares run on any processor; putting the ids of those that passed side by side is one AVX-512 instruction, or a loop
+without branches where there is none. It goes to a register and is stored whole: straight to memory, the same instruction takes
+over a hundred cycles on some processors.
+"""
+
+# Numba infers the types.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_LONG, _INT, _SHORT = ir.IntType(64), ir.IntType(32), ir.IntType(16)
+_LONGS, _INTS = ir.VectorType(_LONG, 8), ir.VectorType(_INT, 16)
+_MASK = ir.VectorType(ir.IntType(1), 16)
+_NO_INTS = ir.Constant(_INTS, ir.Undefined)
+
+
+def _data(context, builder, signature, arguments, array):
+    return context.make_array(signature.args[array])(context, builder, arguments[array]).data
+
+
+def _place(context, builder, signature, arguments, array, at, vector):
+    """A pointer to arguments[array][at] as the first of a vector."""
+    return builder.bitcast(builder.gep(_data(context, builder, signature, arguments, array), [at]), vector.as_pointer())
+
+
+def _sixteen(context, builder, signature, arguments, array, index):
+    return builder.load(_place(context, builder, signature, arguments, array, arguments[index], _INTS), align=4)
+
+
+def _sixteen_times(builder, number):
+    one = builder.insert_element(_NO_INTS, builder.trunc(number, _INT), ir.Constant(_INT, 0))
+    return builder.shuffle_vector(one, _NO_INTS, ir.Constant(ir.VectorType(_INT, 16), [0] * 16))
+
+
+def _as_bits(builder, mask):
+    return builder.zext(builder.bitcast(mask, _SHORT), _LONG)
+
+
+@intrinsic
+def in_range(typing_context, arena, low, high, code):
+    """Bit k: arena[low + k] <= code <= arena[high + k]."""
+
+    def generate(context, builder, signature, arguments):
+        codes = _sixteen_times(builder, arguments[3])
+        above = builder.icmp_signed("<=", _sixteen(context, builder, signature, arguments, 0, 1), codes)
+        below = builder.icmp_signed("<=", codes, _sixteen(context, builder, signature, arguments, 0, 2))
+        return _as_bits(builder, builder.and_(above, below))
+
+    return types.int64(arena, low, high, types.int64), generate
+
+
+@intrinsic
+def at_most(typing_context, arena, first, code):
+    """Bit k: arena[first + k] <= code."""
+
+    def generate(context, builder, signature, arguments):
+        values = _sixteen(context, builder, signature, arguments, 0, 1)
+        return _as_bits(builder, builder.icmp_signed("<=", values, _sixteen_times(builder, arguments[2])))
+
+    return types.int64(arena, first, types.int64), generate
+
+
+@intrinsic
+def at_least(typing_context, arena, first, code):
+    """Bit k: code <= arena[first + k]."""
+
+    def generate(context, builder, signature, arguments):
+        values = _sixteen(context, builder, signature, arguments, 0, 1)
+        return _as_bits(builder, builder.icmp_signed("<=", _sixteen_times(builder, arguments[2]), values))
+
+    return types.int64(arena, first, types.int64), generate
+
+
+@intrinsic
+def equal_under(typing_context, arena, values, masks, word):
+    """Bit k: the word's low half equals arena[values + k] where arena[masks + k] has ones."""
+
+    def generate(context, builder, signature, arguments):
+        words = _sixteen_times(builder, arguments[3])
+        apart = builder.xor(words, _sixteen(context, builder, signature, arguments, 0, 1))
+        apart = builder.and_(apart, _sixteen(context, builder, signature, arguments, 0, 2))
+        return _as_bits(builder, builder.icmp_unsigned("==", apart, ir.Constant(_INTS, [0] * 16)))
+
+    return types.int64(arena, values, masks, types.int64), generate
+
+
+@intrinsic
+def _compress_sixteen(typing_context, arena, first, bits, out, at):
+    """Write those of arena[first : first + 16] that have a one in bits to out[at ...], returning the new end.
+
+    Writes all sixteen places of `out`, the rest being anything.
+    """
+
+    def generate(context, builder, signature, arguments):
+        values = _sixteen(context, builder, signature, arguments, 0, 1)
+        mask = builder.bitcast(builder.trunc(arguments[2], _SHORT), _MASK)
+        kind = ir.FunctionType(_INTS, [_INTS, _INTS, _MASK])
+        compress = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.compress.v16i32")
+        found = builder.call(compress, [values, _NO_INTS, mask])
+        for begin in (0, 8):
+            places = ir.Constant(ir.VectorType(_INT, 8), list(range(begin, begin + 8)))
+            half = builder.sext(builder.shuffle_vector(found, _NO_INTS, places), _LONGS)
+            to = builder.add(arguments[4], ir.Constant(_LONG, begin))
+            builder.store(half, _place(context, builder, signature, arguments, 3, to, _LONGS)).align = 8
+        return builder.add(arguments[4], builder.ctpop(arguments[2]))
+
+    return types.int64(arena, first, bits, out, at), generate
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _pick_sixteen(arena, first, bits, out, at):
+    """The same without AVX-512."""
+    for k in range(16):
+        out[at] = arena[first + k]
+        at += (bits >> k) & 1
+    return at
+
+
+write_sixteen = _compress_sixteen if get_host_cpu_features().get("avx512f") else _pick_sixteen
+
+
+@intrinsic
+def and_rows(typing_context, rows, starts, first, last, offset, block):
+    """The 512 bits of `block` &= rows[starts[f] + offset ...] for f from `first` up to `last`.
+
+    Bit k of the result: block[k], sixteen of these bits, is not 0.
+    """
+
+    def generate(context, builder, signature, arguments):
+        def row(number):
+            start = builder.load(builder.gep(_data(context, builder, signature, arguments, 1), [number]))
+            place = _place(context, builder, signature, arguments, 0, builder.add(start, arguments[4]), _LONGS)
+            return builder.load(place, align=8)
+
+        kept = cgutils.alloca_once(builder, _LONGS)
+        place = builder.bitcast(_data(context, builder, signature, arguments, 5), _LONGS.as_pointer())
+        builder.store(builder.load(place, align=2), kept)
+        with cgutils.for_range(builder, builder.sub(arguments[3], arguments[2])) as loop:
+            builder.store(builder.and_(builder.load(kept), row(builder.add(arguments[2], loop.index))), kept)
+        found = builder.load(kept)
+        builder.store(found, place).align = 2
+        shorts = ir.VectorType(_SHORT, 32)
+        some = builder.icmp_unsigned("!=", builder.bitcast(found, shorts), ir.Constant(shorts, [0] * 32))
+        return builder.zext(builder.bitcast(some, _INT), _LONG)
+
+    return types.int64(rows, starts, first, last, offset, block), generate
+
+
+@intrinsic
+def load_eight(typing_context, text, at):
+    """Eight bytes of a byte array as one int64."""
+
+    def generate(context, builder, signature, arguments):
+        place = builder.gep(_data(context, builder, signature, arguments, 0), [arguments[1]])
+        return builder.load(builder.bitcast(place, _LONG.as_pointer()), align=1)
+
+    return types.int64(text, at), generate
+
+
+@intrinsic
+def lowest_one(typing_context, bits):
+    """The place of the lowest one; bits must not be 0."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(bits), generate
+
+
+@intrinsic
+def _stream(typing_context, out, at, values, index):
+    """out[at : at + 8] = values[index : index + 8], past the caches; out[at] must begin a line of 64 bytes."""
+
+    def generate(context, builder, signature, arguments):
+        found = builder.load(_place(context, builder, signature, arguments, 2, arguments[3], _LONGS), align=8)
+        _store_past_caches(builder, found, _place(context, builder, signature, arguments, 0, arguments[1], _LONGS))
+        return context.get_dummy_value()
+
+    return types.none(out, at, values, index), generate
+
+
+@intrinsic
+def _stream_same(typing_context, out, at, value):
+    """out[at : at + 8] = value, likewise."""
+
+    def generate(context, builder, signature, arguments):
+        one = builder.insert_element(ir.Constant(_LONGS, ir.Undefined), arguments[2], ir.Constant(_INT, 0))
+        zeros = ir.Constant(ir.VectorType(_INT, 8), [0] * 8)
+        found = builder.shuffle_vector(one, ir.Constant(_LONGS, ir.Undefined), zeros)
+        _store_past_caches(builder, found, _place(context, builder, signature, arguments, 0, arguments[1], _LONGS))
+        return context.get_dummy_value()
+
+    return types.none(out, at, value), generate
+
+
+def _store_past_caches(builder, vector, place):
+    store = builder.store(vector, place)
+    store.align = 64
+    store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_INT, 1)]))
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def flush(out, done, scratch, count):
+    """Copy what fills whole lines from scratch[:count] to out[done:], move the rest to the front; returns how many went.
+
+    `done` is a multiple of eight. What goes past the caches is not fetched first to be written over, which makes a large
+    output two to four times as fast.
+    """
+    whole = count & ~7
+    for k in range(0, whole, 8):
+        _stream(out, done + k, scratch, k)
+    for k in range(8):
+        scratch[k] = scratch[whole + k]
+    return whole
+
+
+@nb.njit(nogil=True, cache=True)
+def fill_rows(ends, rows, first, streaming):
+    """rows[k] = the event whose ids stand at k, and anything in the eight places after the last.
+
+    `streaming`: past the caches, rows[0] beginning a line.
+    """
+    at = np.int64(0)
+    for event in range(len(ends)):
+        end, number = ends[event], first + event
+        if not streaming:
+            for k in range(8):  # most events have few: no loop whose end is hard to guess
+                rows[at + k] = number
+            for k in range(at + 8, end):
+                rows[k] = number
+            at = end
+            continue
+        aligned = min(end, (at + 7) & ~7)
+        for k in range(at, aligned):
+            rows[k] = number
+        while aligned + 8 <= end:
+            _stream_same(rows, aligned, number)
+            aligned += 8
+        for k in range(aligned, end):
+            rows[k] = number
+        at = end

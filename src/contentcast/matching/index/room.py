@@ -1,0 +1,57 @@
+"""Room for what a batch matches: memory that is used again, since fresh pages cost more than the matching.
+
+Arrays of up to some hundred megabytes come and go with every batch. The allocators give such memory back to the system at
+once, or a little later, and the system hands out fresh pages, each to be cleared and mapped. Here a piece that nobody uses any
+more is kept for the next batch, `MOST_KEPT` bytes in all; untouched parts of a piece take no memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import weakref
+from collections import deque
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+SMALLEST: Final = 1 << 18
+MOST_KEPT: Final = 3 << 27
+MOST_PIECES: Final = 8
+
+_free: deque[tuple[int, int, mmap.mmap]] = deque()
+"""Size, how much of it has been used, and the piece; the last one given back at the end."""
+
+
+def room_for(count: int) -> npt.NDArray[np.int64]:
+    """An array of at least so many numbers, holding anything; a large one begins at a page."""
+    wanted = 8 * count
+    if wanted < SMALLEST or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.empty(count, np.int64)
+    size = 1 << (wanted - 1).bit_length()
+    used, piece = _taken(size)
+    lease: Any = (ctypes.c_char * size).from_buffer(piece)  # every array made of it keeps it alive
+    weakref.finalize(lease, _give_back, size, max(used, wanted), piece).atexit = False
+    return np.frombuffer(lease, np.int64)
+
+
+def _taken(size: int) -> tuple[int, mmap.mmap]:
+    for each in reversed(list(_free)):  # the last one may still be in the caches
+        if each[0] == size:
+            try:
+                _free.remove(each)
+            except ValueError:
+                continue  # another thread was faster
+            return each[1], each[2]
+    piece = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        piece.madvise(mmap.MADV_HUGEPAGE)
+    return 0, piece
+
+
+def _give_back(size: int, used: int, piece: mmap.mmap) -> None:
+    """Nobody uses the piece any more."""
+    _free.append((size, used, piece))
+    while _free and (len(_free) > MOST_PIECES or sum(each for _, each, _ in list(_free)) > MOST_KEPT):
+        _free.popleft()
