@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
@@ -43,7 +44,7 @@ class MatchIndex:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self._cells = CellIndex(space)
+        self._cells = CellIndex(space, Lock())
         self._fitting: pa.Schema | None = None
         """The last schema of events that fitted as it was."""
 
@@ -87,18 +88,14 @@ class MatchIndex:
         return parse_many(self.space, predicates, on_error=on_error)
 
     def remove(self, subscription: int) -> None:
-        self._cells.remove(subscription)
+        self.remove_many([subscription])
 
     def remove_many(self, ids: Sequence[int] | npt.NDArray[np.int64] | pa.Array) -> None:
         """All or none: an id that is not there is named, and the index stays as it was."""
         numbers = _as_ids(ids)
         if len(np.unique(numbers)) < len(numbers):
             raise ContentcastError("the same subscription is to be removed twice")
-        for each in numbers.tolist():
-            if each not in self:
-                raise ContentcastError(f"there is no subscription {each}")
-        for each in numbers.tolist():
-            self._cells.remove(each)
+        self._cells.remove(numbers)
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -250,6 +247,7 @@ class MatchIndex:
         cells = load_index(Path(path))
         found = cls(cells.space)
         found._cells = cells
+        cells.guard = Lock()
         return found
 
 

@@ -140,14 +140,17 @@ class Bitmaps:
         ids[: len(self.ids)] = self.ids
         self.rows, self.summary, self.ids = rows, summary, ids
 
-    def remove(self, slot: int) -> None:
+    def remove(self, slots: Ints) -> None:
+        if not len(slots):
+            return
         first = int(self.radix[self.field_of == 0].prod())
-        self.rows[:first, slot >> 6] &= ~(np.int64(1) << np.int64(slot & 63))
+        bits = np.int64(1) << (slots & 63)
+        np.bitwise_and.at(self.rows[:first], (slice(None), slots >> 6), ~bits)  # type: ignore[arg-type]
         free = int(self.numbers[1])
-        if free == len(self.free):
-            self.free = np.concatenate([self.free, np.zeros(max(64, free), np.int64)])
-        self.free[free] = slot
-        self.numbers[1] = free + 1
+        if free + len(slots) > len(self.free):
+            self.free = np.concatenate([self.free, np.zeros(free + len(slots), np.int64)])
+        self.free[free : free + len(slots)] = slots
+        self.numbers[1] = free + len(slots)
 
     # --- reading
 

@@ -94,7 +94,7 @@ def match_many(header, batch, begin, end, out, ends, streaming, stamps):
     groups, cells, bits, _ = _index_arrays(header)
     events = Events(
         _plane(batch, 0), _short_plane(batch, 3), _short_plane(batch, 6), _plane(batch, 9), _plane(batch, 12),
-        _plane(batch, 15), _plane(batch, 18), _short_line(batch, 21), _short_line(batch, 24), _line(batch, 27),
+        _line(batch, 15), _line(batch, 18), _short_line(batch, 21), _short_line(batch, 24), _line(batch, 27),
     )  # fmt: skip
     most = header[1] if streaming else np.int64(0)
     return kernels.match(groups, cells, bits, events, begin, end, out, ends, header[0], most, stamps)
@@ -124,9 +124,10 @@ def match_one(header, numbers, out):
             _short_line(header, scale + 9), header[FLOATS + coded + keyed + column], keys[column], codes[column], ranks[column],
         )  # fmt: skip
     none = np.zeros((1, 1), np.int64)
+    starts = np.zeros(1, np.int64)
     numberless = np.zeros(0, np.int32)
     events = Events(
-        numbers[:words].reshape((words, 1)).copy(), codes, ranks, keys[coded:], none, none, none, numberless, numberless,
+        numbers[:words].reshape((words, 1)).copy(), codes, ranks, keys[coded:], none, starts, starts, numberless, numberless,
         np.zeros(1, np.int64),
     )  # fmt: skip
     ends = np.zeros(1, np.int64)

@@ -13,7 +13,18 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from contentcast.matching.index.kernels import ABSENT_CODE, BASE, COUNT, GREATEST_CODE, OUTPUT, PLAIN, ROOM, SLACK, spread
+from contentcast.matching.index.kernels import (
+    ABSENT_CODE,
+    BASE,
+    COUNT,
+    GREATEST_CODE,
+    GROUP,
+    OUTPUT,
+    PLAIN,
+    ROOM,
+    SLACK,
+    spread,
+)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -112,6 +123,44 @@ def remove_entry(cells, cell, width, k, in_run):
     for column in range(width):
         cells.arena[base + column * room + k] = cells.arena[base + column * room + count - 1]
     cells.cell[cell, COUNT] = count - 1
+
+
+@nb.njit(nogil=True, cache=True)
+def remove_ids(cells, references, shift, widths, ids, wanted, slots):
+    """Take out all entries of the ids, `wanted` being these as their entries carry them; `widths`: columns of each group.
+
+    The slots that they have in the bitmaps are written to `slots`; returns how many.
+    """
+    count = 0
+    for i in range(len(ids)):
+        slot = find_id(references, shift, ids[i])
+        at = references.head[slot]
+        while at >= 0:
+            cell = references.cell[at]
+            if cell >= 0:
+                k, in_run = find_entry(cells, cell, wanted[i], 0)
+                remove_entry(cells, cell, widths[cells.cell[cell, GROUP]], k, in_run)
+            elif cell < -1:
+                slots[count] = ~cell - 1
+                count += 1
+            at = references.next[at]
+        references.head[slot] = -2
+    return count
+
+
+@nb.njit(nogil=True, cache=True)
+def count_references(references, shift, ids):
+    """How many references the ids have together; -1 - i if ids[i] is not there."""
+    count = 0
+    for i in range(len(ids)):
+        slot = find_id(references, shift, ids[i])
+        if slot < 0:
+            return -1 - i
+        at = references.head[slot]
+        while at >= 0:
+            count += 1
+            at = references.next[at]
+    return count
 
 
 @nb.njit(nogil=True, cache=True)

@@ -9,6 +9,7 @@ subscriptions come and again when there are many more of them than it was made f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,9 +24,9 @@ from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.lanes import fill_rows
 from contentcast.matching.index.reading import read_entry, read_slot, text_numbers
 from contentcast.matching.index.room import room_for
-from contentcast.matching.index.scales import grid_ranks
 from contentcast.matching.index.single import SingleMatcher
 from contentcast.matching.index.store import Store
+from contentcast.matching.index.texts import MOST_REMEMBERED
 from contentcast.model.errors import ContentcastError
 from contentcast.model.predicate import Predicate
 from contentcast.model.space import Space
@@ -72,10 +73,14 @@ class Views(NamedTuple):
 
 
 class CellIndex:
-    """Ids are 0 <= id < 2^62. Reading from several threads is safe; changing while another thread reads is not."""
+    """Ids are 0 <= id < 2^62. Reading from several threads is safe, given a lock as `guard`; changing while another thread
+    reads is not.
+    """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, guard: AbstractContextManager[Any] | None = None) -> None:
         self.space = space
+        self.guard = guard or nullcontext()
+        """Held while a reader makes what the next one will find made."""
         self.attributes = Attributes(space)
         self.store = Store()
         self.filing = Filing(self.attributes, self.store)
@@ -133,23 +138,37 @@ class CellIndex:
         self.planned_for = self.count + len(ids)
         self._views = None
 
-    def remove(self, subscription: int) -> None:
-        if subscription not in self:
-            raise ContentcastError(f"there is no subscription {subscription}")
+    def remove(self, ids: Ints) -> None:
+        """All of them, or none if one is not there; each is given once."""
+        shift = self.store.reference_shift
+        count = changes.count_references(self.store.references, shift, ids)
+        if count < 0:
+            raise ContentcastError(f"there is no subscription {int(ids[-1 - count])}")
         if self.store.thaw():
             self._views = None
+        self._release_texts(ids)
+        wanted = np.array([self.store.tagged(each) for each in ids.tolist()]) if self.store.several_numbers else ids
+        widths = np.array([group.width for group in self.store.groups], np.int64)
+        slots = np.empty(count, np.int64)
+        used = changes.remove_ids(self.views().cells, self.store.references, shift, widths, ids, wanted, slots)
+        self.store.bitmaps.remove(slots[:used])
+        self.store.forget(ids)
+        self.count -= len(ids)
+
+    def _release_texts(self, ids: Ints) -> None:
+        """The text constraints of these subscriptions are used once less."""
+        if not self.attributes.texts:
+            return
         cells = self.views().cells
-        for slot in self.store.slots_of(subscription):
-            self.store.bitmaps.remove(slot)
-        wanted = self.store.tagged(subscription)
-        for cell in self.store.cells_of(subscription):
-            at, in_run = changes.find_entry(cells, cell, wanted, 0)
-            for name, number in text_numbers(self.store, cell, at):
-                self.attributes.texts[name].release(number)
-            width = self.store.groups[self.store.group_of[cell]].width
-            changes.remove_entry(cells, cell, width, at, in_run)
-        self.store.forget(subscription)
-        self.count -= 1
+        for subscription in ids.tolist():
+            wanted = self.store.tagged(subscription)
+            held = list(self.store.cells_of(subscription))
+            for cell in set(held):
+                at = -1
+                for _ in range(held.count(cell)):
+                    at, _ = changes.find_entry(cells, cell, wanted, at + 1)
+                    for name, number in text_numbers(self.store, cell, int(at)):
+                        self.attributes.texts[name].release(number)
 
     # --- looking inside
 
@@ -200,40 +219,45 @@ class CellIndex:
     def prepare(self) -> None:
         """Make the arrays that the kernels read, so that threads find them made."""
         self.views()
-        for dictionary in self.attributes.dictionaries.values():
-            dictionary.table()
 
     def views(self) -> Views:
         if self._views is None:
-            sets = self.attributes.sets
-            starts = np.zeros(len(sets) + 1, np.int64)
-            np.cumsum([len(each) // 2 for each in sets], out=starts[1:])
-            pairs = np.array([key for each in sets for key in each], np.int64)
-            tests = [test for group in self.store.groups for test in group.tests]
-            coded = {name for kind, name in tests if kind in ("range", "low", "high")}
-            coded |= {gate.attribute for gate in self.filing.gates if gate.kind == "cells"}
-            code_column = {name: at for at, name in enumerate(sorted(coded))}
-            key_column = {name: at for at, name in enumerate(sorted({name for kind, name in tests if kind == "set"}))}
-            text_column = {name: at for at, name in enumerate(self.attributes.texts)}
-            ranks = {name: grid_ranks(self.filing.scales[name], self.filing.grids.get(name)) for name in code_column}
-            groups = self.store.group_arrays(code_column, key_column, text_column)
-            cells = self.store.cells(starts, pairs)
-            bits = self.store.bitmaps.view(self.attributes.dictionaries)
-            arrays = [*groups, *cells, *bits]
-            scales = [self.filing.scales[name] for name in code_column]
-            for name, scale in zip(code_column, scales, strict=True):
-                arrays += [scale.points, scale.codes, ranks[name], scale.heads()[0]]
-            rows = self.store.cell[: self.store.cell_count]
-            header = [int(rows[:, kernels.COUNT].max(initial=0)), int(rows[:, kernels.OUTPUT].max(initial=1))]
-            header += [self.filing.words, len(code_column), len(key_column)]
-            header += [int(self.space.kinds[name].name == "float") for name in (*code_column, *key_column)]
-            header += [scale.heads()[1] for scale in scales]
-            self._views = Views(
-                groups, cells, bits, code_column, key_column, text_column, ranks,
-                np.array(header + addresses(arrays), np.int64), tuple(arrays),
-            )  # fmt: skip
-            self._single = None  # it holds the addresses of the arrays that were
+            with self.guard:
+                self._views = self._views or self._make_views()
         return self._views
+
+    def _make_views(self) -> Views:
+        for dictionary in self.attributes.dictionaries.values():
+            dictionary.table()
+        sets = self.attributes.sets
+        starts = np.zeros(len(sets) + 1, np.int64)
+        np.cumsum([len(each) // 2 for each in sets], out=starts[1:])
+        pairs = np.array([key for each in sets for key in each], np.int64)
+        tests = [test for group in self.store.groups for test in group.tests]
+        coded = {name for kind, name in tests if kind in ("range", "low", "high")}
+        coded |= {gate.attribute for gate in self.filing.gates if gate.kind == "cells"}
+        code_column = {name: at for at, name in enumerate(sorted(coded))}
+        key_column = {name: at for at, name in enumerate(sorted({name for kind, name in tests if kind == "set"}))}
+        text_column = {name: at for at, name in enumerate(self.attributes.texts)}
+        ranks = {name: self.filing.scales[name].ranks(self.filing.grids.get(name)) for name in code_column}
+        groups = self.store.group_arrays(code_column, key_column, text_column)
+        cells = self.store.cells(starts, pairs)
+        bits = self.store.bitmaps.view(self.attributes.dictionaries)
+        arrays = [*groups, *cells, *bits]
+        scales = [self.filing.scales[name] for name in code_column]
+        for name, scale in zip(code_column, scales, strict=True):
+            arrays += [scale.points, scale.codes, ranks[name], scale.heads()[0]]
+        rows = self.store.cell[: self.store.cell_count]
+        header = [int(rows[:, kernels.COUNT].max(initial=0)), int(rows[:, kernels.OUTPUT].max(initial=1))]
+        header += [self.filing.words, len(code_column), len(key_column)]
+        header += [int(self.space.kinds[name].name == "float") for name in (*code_column, *key_column)]
+        header += [scale.heads()[1] for scale in scales]
+        made = Views(
+            groups, cells, bits, code_column, key_column, text_column, ranks,
+            np.array(header + addresses(arrays), np.int64), tuple(arrays),
+        )  # fmt: skip
+        self._single = None  # it holds the addresses of the arrays that were
+        return made
 
     def encode(self, records: pa.RecordBatch) -> kernels.Events:
         """The batch as the kernels read it. The columns have the space's types; a missing one is absent everywhere."""
@@ -261,24 +285,14 @@ class CellIndex:
         return kernels.Events(words, codes, ranks, set_keys, *self._encode_texts(views.text_column, column, count))
 
     def _encode_texts(self, text_column: dict[str, int], column: Any, count: int) -> tuple[Any, ...]:
+        answers = self.attributes.answers
         values = np.full((len(text_column), count), -1, np.int64)
-        starts: list[tuple[Any, Any]] = []
-        holds, fails = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-        at_holds = at_fails = 0
-        for name, at in text_column.items():
-            encoded = column(name).dictionary_encode()
-            values[at] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            held_start, held, failed_start, failed = self.attributes.texts[name].answer_columns(encoded.dictionary.to_pylist())
-            starts.append((held_start + at_holds, failed_start + at_fails))
-            holds.append(held)
-            fails.append(failed)
-            at_holds, at_fails = at_holds + len(held), at_fails + len(failed)
-        width = max((len(each) for each, _ in starts), default=1)
-        padded = np.zeros((2, len(starts), width), np.int64)
-        for row, (held_start, failed_start) in enumerate(starts):
-            padded[0, row, : len(held_start)], padded[1, row, : len(failed_start)] = held_start, failed_start
-        most = max((int(np.diff(held_start).max(initial=0)) for held_start, _ in starts), default=0)
-        return values, padded[0], padded[1], np.concatenate(holds), np.concatenate(fails), np.array([most])
+        with self.guard:
+            if answers.count > MOST_REMEMBERED:
+                answers.forget()
+            for name, at in text_column.items():
+                values[at] = self.attributes.texts[name].rows_of(column(name))
+            return values, answers.holds_start, answers.fails_start, answers.holds, answers.fails, np.array([answers.most])
 
     def match(self, records: pa.RecordBatch) -> Matches:
         """The matches of a batch, in one piece."""
@@ -322,6 +336,8 @@ class CellIndex:
                 per_event = found / done if done else self._per_event
                 room = int(per_event * (count - done) * 1.2) + 2 * kernels.BLOCK
             out = room_for(room + kernels.SLACK)
+            if most is not None:
+                out = out[: room + kernels.SLACK]
             following = match_many(views.header, batch, done, count, out, ends, len(out) >= STREAMED_FROM, stamps)
             stamps[:] = 0
             if following == done:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, Dictionary
-from contentcast.matching.index.texts import TextIndex
+from contentcast.matching.index.texts import Answers, TextIndex
 from contentcast.model.constraint import Constraint
 from contentcast.model.keys import KEYED, key_of, last_key
 from contentcast.model.predicate import Conjunction
@@ -47,6 +47,7 @@ class Attributes:
     space: Space
     dictionaries: dict[str, Dictionary] = field(default_factory=dict)
     texts: dict[str, TextIndex] = field(default_factory=dict)
+    answers: Answers = field(default_factory=Answers)
     sets: list[tuple[int, ...]] = field(default_factory=list)
     set_numbers: dict[tuple[int, ...], int] = field(default_factory=dict)
 
@@ -57,7 +58,7 @@ class Attributes:
         return found
 
     def text(self, name: str) -> TextIndex:
-        return self.texts.setdefault(name, TextIndex())
+        return self.texts.setdefault(name, TextIndex(self.answers))
 
     def set_number(self, cuts: tuple[int, ...]) -> int:
         number = self.set_numbers.get(cuts)

@@ -141,7 +141,7 @@ class Filing:
         """The level of the grid at which an entry behind a cells gate lies in at most three cells; 0 behind others."""
         levels = np.zeros(entries.count, np.int64)
         for number, gate in enumerate(self.gates):
-            if gate.kind != "cells":
+            if gate.kind != "cells" or not (chosen == number).any():
                 continue
             rows, first, last = self._grid_span(entries, gate, chosen == number)
             levels[rows] = level_of(first, last)

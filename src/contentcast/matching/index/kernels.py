@@ -115,7 +115,7 @@ class Events(NamedTuple):
     ranks: np.ndarray  # int32: the grid cell of each code, where there is a grid
     keys: np.ndarray
     text_value: np.ndarray  # the row of the value's answers; -1: absent
-    holds_start: np.ndarray  # [column, value]
+    holds_start: np.ndarray  # of all columns together
     fails_start: np.ndarray
     holds: np.ndarray
     fails: np.ndarray
@@ -265,7 +265,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                     value = text_value[arg, event]
                     if value < 0:
                         continue
-                    for text in range(holds_start[arg, value], holds_start[arg, value + 1]):
+                    for text in range(holds_start[value], holds_start[value + 1]):
                         if holds[text] >= size:
                             break
                         cell = slots[table + holds[text], 1]
@@ -434,8 +434,8 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                                     holding = tagged & 1 == 1
                                 else:
                                     holding = _text_holds(
-                                        holds, holds_start[arg, value], holds_start[arg, value + 1],
-                                        fails, fails_start[arg, value], fails_start[arg, value + 1], tagged,
+                                        holds, holds_start[value], holds_start[value + 1],
+                                        fails, fails_start[value], fails_start[value + 1], tagged,
                                     )  # fmt: skip
                                 if not holding:
                                     passed[k >> 4] &= ~(np.int64(1) << (k & 15))

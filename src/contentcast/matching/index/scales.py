@@ -41,13 +41,16 @@ class Scale:
     points: Ints = field(default_factory=lambda: np.array([ABSENT_KEY]))
     codes: Codes = field(default_factory=lambda: np.array([ABSENT_CODE], np.int32))
     _heads: tuple[Codes, int] | None = None
+    _ranks: tuple[Ints | None, Codes] | None = None
 
     def add(self, keys: Ints) -> tuple[Codes, Codes] | None:
         """Make points of the keys. If codes had to change: the old codes, ascending, and the new ones in their place."""
-        new = np.setdiff1d(keys, self.points)
+        keys = np.unique(keys)
+        at = np.searchsorted(self.points, keys)
+        new = keys[self.points[np.minimum(at, len(self.points) - 1)] != keys]
         if not len(new):
             return None
-        self._heads = None
+        self._heads = self._ranks = None
         at = np.searchsorted(self.points, new)
         below = self.codes[at - 1].astype(np.int64)
         above = np.append(self.codes, GREATEST_CODE - _MARGIN).astype(np.int64)[at]
@@ -86,19 +89,20 @@ class Scale:
             first, last = (int(self.points[1]), int(self.points[-1])) if len(self.points) > 1 else (0, 0)
             wanted = min(MOST_HEADS, max(2, len(self.points)))
             shift = max(0, (last - first).bit_length() - (wanted.bit_length() - 1))
-            bounds = [min(first + (number << shift), last) for number in range(((last - first) >> shift) + 2)]
-            counts = np.searchsorted(self.points, np.array(bounds, np.int64), "right").astype(np.int32)
+            steps = np.arange(((last - first) >> shift) + 2, dtype=np.uint64) << np.uint64(shift)
+            bounds = (np.array([first]).view(np.uint64) + steps).view(np.int64)  # wraps as it should
+            bounds[-1] = last
+            counts = np.searchsorted(self.points, bounds, "right").astype(np.int32)
             self._heads = frozen(counts), shift
         return self._heads
 
-
-def grid_ranks(scale: Scale, grid: Ints | None) -> Codes:
-    """The grid cell that begins with each point or holds it; grids are cut at points."""
-    if grid is None:
-        return np.zeros(0, np.int32)
-    found: Codes = np.searchsorted(grid, scale.points, "right").astype(np.int32)
-    found[0] = -1
-    return found
+    def ranks(self, grid: Ints | None) -> Codes:
+        """The cell of the grid, which is cut at points, that begins with each point or holds it; none without a grid."""
+        if self._ranks is None or self._ranks[0] is not grid:
+            found = np.zeros(0, np.int32) if grid is None else np.searchsorted(grid, self.points, "right").astype(np.int32)
+            found[:1] = -1
+            self._ranks = grid, found
+        return self._ranks[1]
 
 
 @nb.njit(nogil=True, cache=True)

@@ -284,10 +284,11 @@ class Store:
             at = int(self.references.next[at])
         return found
 
-    def forget(self, subscription: int) -> None:
-        self.several_numbers.pop(subscription, None)
-        slot = changes.find_id(self.references, self.reference_shift, subscription)
-        self.references.head[slot] = -2
+    def forget(self, ids: Ints) -> None:
+        """Subscriptions that are gone."""
+        if self.several_numbers:
+            for each in ids.tolist():
+                self.several_numbers.pop(each, None)
 
     def recode(self, attribute: str, old: Any, new: Any) -> None:
         """Order codes of an attribute have changed: `new[i]` instead of `old[i]`, ascending."""

@@ -16,35 +16,81 @@ Rule: a constraint is filed under something that every value which satisfies it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from contentcast.matching.index.value_tables import TextTable, grown
 from contentcast.model.constraint import Constraint
 from contentcast.model.kinds import Value
 from contentcast.model.patterns import Pattern, Wildcard
 from contentcast.model.ranges import Ranges, prefix_of
 
 MOST_REMEMBERED: Final = 200_000
-"""Values whose answers are kept between batches, per attribute."""
+"""Values whose answers are kept between batches, of all attributes together."""
 
+Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
 Place = tuple[str, Value]
 """How a constraint is filed: 'exact', 'prefix', 'suffix', 'contains' with the piece, or 'any' with nothing."""
 
 
+@dataclass(slots=True)
+class Answers:
+    """Which numbers hold and which fail for each value that was asked for: holds[holds_start[row] : holds_start[row + 1]].
+
+    `age` counts how often all was forgotten: a row belongs to one age.
+    """
+
+    holds_start: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    holds: Numbers = field(default_factory=lambda: np.zeros(0, np.int32))
+    fails_start: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    fails: Numbers = field(default_factory=lambda: np.zeros(0, np.int32))
+    count: int = 0
+    most: int = 0
+    """Numbers that hold for one value, at most."""
+    age: int = 0
+
+    def forget(self) -> None:
+        """All of it; the arrays stay as they are for whoever still reads them."""
+        self.holds_start, self.holds = np.zeros(1, np.int64), np.zeros(0, np.int32)
+        self.fails_start, self.fails = np.zeros(1, np.int64), np.zeros(0, np.int32)
+        self.count = self.most = 0
+        self.age += 1
+
+    def add(self, holds: list[Numbers], fails: list[Numbers]) -> Ints:
+        """Answers for so many values; returns their rows."""
+        rows = np.arange(self.count, self.count + len(holds))
+        if len(holds):
+            self.holds_start, self.holds = self._joined(self.holds_start, self.holds, holds)
+            self.fails_start, self.fails = self._joined(self.fails_start, self.fails, fails)
+            self.most = max(self.most, *(len(each) for each in holds))
+            self.count += len(holds)
+        return rows
+
+    def _joined(self, starts: Ints, numbers: Numbers, more: list[Numbers]) -> tuple[Ints, Numbers]:
+        ends = starts[self.count] + np.cumsum([len(each) for each in more])
+        return grown(starts, self.count + 1, ends), grown(numbers, int(starts[self.count]), np.concatenate(more))
+
+
 class TextIndex:
     """The text constraints of one attribute, each known by a number."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._age = -1
+        self._values = TextTable()
+        self._rows = np.array([-1, -2])
+        """Of each value asked for its row among the answers, after absent and unknown."""
         self.constraints: list[Constraint | None] = []
         self.uses: list[int] = []
         self._numbers: dict[Constraint, int] = {}
         self._free: list[int] = []
         self._sure: set[int] = set()
         self._filed: dict[str, dict[int, dict[Value, list[int]]]] = {}
-        self._remembered: dict[Value, tuple[Numbers, Numbers]] = {}
 
     def __len__(self) -> int:
         return len(self.constraints)
@@ -62,7 +108,7 @@ class TextIndex:
                 self.uses.append(0)
             self.constraints[number] = constraint
             self._file(number, constraint)
-            self._remembered.clear()
+            self._answers.forget()
         return number
 
     def restore(self, constraints: list[Constraint | None], uses: list[int]) -> None:
@@ -102,31 +148,25 @@ class TextIndex:
         self._sure.discard(number)
         self.constraints[number] = None
         self._free.append(number)
-        self._remembered.clear()
+        self._answers.forget()
 
-    def answers(self, value: Value) -> tuple[Numbers, Numbers]:
+    def answer(self, value: Value) -> tuple[Numbers, Numbers]:
         """The numbers that hold for the value, of those filed by what holds, and that fail, of those filed by what fails."""
-        found = self._remembered.get(value)
-        if found is None:
-            holds: list[int] = []
-            fails: list[int] = []
-            for number in set(self._candidates(value)):
-                constraint = self.constraints[number]
-                if number in self._sure:
-                    holds.append(number)
-                    continue
-                assert constraint is not None
-                accepted = constraint.accepts(value)
-                if is_negative(constraint):
-                    if not accepted:
-                        fails.append(number)
-                elif accepted:
-                    holds.append(number)
-            found = np.array(sorted(holds), np.int32), np.array(sorted(fails), np.int32)
-            if len(self._remembered) >= MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[value] = found
-        return found
+        holds: list[int] = []
+        fails: list[int] = []
+        for number in set(self._candidates(value)):
+            constraint = self.constraints[number]
+            if number in self._sure:
+                holds.append(number)
+                continue
+            assert constraint is not None
+            accepted = constraint.accepts(value)
+            if is_negative(constraint):
+                if not accepted:
+                    fails.append(number)
+            elif accepted:
+                holds.append(number)
+        return np.array(sorted(holds), np.int32), np.array(sorted(fails), np.int32)
 
     def _candidates(self, value: Value) -> Iterator[int]:
         for how, by_length in self._filed.items():
@@ -136,16 +176,27 @@ class TextIndex:
                 for piece in _pieces(how, value, length):
                     yield from pieces.get(piece, ())
 
-    def answer_columns(self, values: Iterable[Value]) -> tuple[Any, Any, Any, Any]:
-        """For each value its numbers that hold and that fail, as (offsets, numbers) twice."""
-        answers = [self.answers(value) for value in values]
-        return (*_offsets([each[0] for each in answers]), *_offsets([each[1] for each in answers]))
+    def rows_of(self, column: pa.Array) -> Ints:
+        """For each value of an event column its row among the answers, found now if it was not asked for before; -1: absent."""
+        if self._age != self._answers.age:
+            self._values, self._rows = TextTable(), np.array([-1, -2])
+            self._age = self._answers.age
+        rows = self._known_rows(column)
+        new = np.flatnonzero(rows == -2)
+        if not len(new):
+            return rows
+        values = column.take(pa.array(new)).unique().to_pylist()
+        answers = [self.answer(value) for value in values]
+        added = self._answers.add([each[0] for each in answers], [each[1] for each in answers])
+        self._values.add(values)
+        self._rows = np.concatenate([self._rows, added])
+        return self._known_rows(column)
 
-
-def _offsets(lists: list[Numbers]) -> tuple[npt.NDArray[np.int64], Numbers]:
-    offsets = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum([len(each) for each in lists], out=offsets[1:])
-    return offsets, np.concatenate(lists) if lists else np.zeros(0, np.int32)
+    def _known_rows(self, column: pa.Array) -> Ints:
+        codes = np.zeros(len(column), np.int64)
+        self._values.look_up(column, 2, codes, 0)
+        found: Ints = self._rows[codes]
+        return found
 
 
 def _pieces(how: str, value: Value, length: int) -> Iterable[Value]:

@@ -68,9 +68,9 @@ class TextTable:
         """More texts, numbered on."""
         raw = [each.encode() if isinstance(each, str) else each for each in values]
         starts = self.starts[self.count] + np.concatenate([[0], np.cumsum([len(each) for each in raw])])
-        self.starts = _with(self.starts, self.count, starts)
-        self.text = _with(self.text, int(starts[0]), np.frombuffer(b"".join([*raw, bytes(_PADDING)]), np.uint8))
-        self.firsts = _with(self.firsts, self.count, np.zeros(len(raw), np.int64))
+        self.starts = grown(self.starts, self.count, starts)
+        self.text = grown(self.text, int(starts[0]), np.frombuffer(b"".join([*raw, bytes(_PADDING)]), np.uint8))
+        self.firsts = grown(self.firsts, self.count, np.zeros(len(raw), np.int64))
         first = self.count
         self.count += len(raw)
         if 2 * self.count > len(self.hashes):
@@ -111,7 +111,7 @@ def frozen(array: Any) -> Any:
 _NO_BYTES: Any = frozen(np.zeros(0, np.uint8))
 
 
-def _with(array: Any, begin: int, values: Any) -> Any:
+def grown(array: Any, begin: int, values: Any) -> Any:
     """The array with these values from `begin` on, moved if there is no room for them."""
     end = begin + len(values)
     if end > len(array):
