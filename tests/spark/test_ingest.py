@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from typer.testing import CliRunner
 
 import contentcast as cc
+from contentcast.cli import app
 from contentcast.model import Attribute, ContentcastError, Space
 from contentcast.spark import Ingested, ingest, match, read_events
 from contentcast.workload import scenario
@@ -166,18 +169,112 @@ def test_fields_beyond_the_space_stay_if_they_are_named(spark: SparkSession, tmp
         read_events(spark, tmp_path, TRADES, extra={"issue": "int"})
 
 
-def test_messages_of_a_queue(spark: SparkSession) -> None:
-    """As Kafka's source gives them: the event is JSON in `value`, other columns tell where it comes from."""
-    messages = spark.createDataFrame(
-        [(b'{"issue": "IBM"}', 1), (b"nonsense", 2), (None, 3), (b'{"issue": "SAP"}', 4)], "value binary, offset long"
+def test_json_in_a_column(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [(b'{"issue": "IBM"}', 1), (b"nonsense", 2), (b'{"issue": "SAP"}', 4)], "value binary, nr long"
     )
-    events = ingest(messages, TRADES, json="value")
-    assert [(row["issue"], row["offset"]) for row in events.good.collect()] == [("IBM", 1), ("SAP", 4)]
+    events = ingest(rows, TRADES, json="value")
+    assert [(row["issue"], row["nr"]) for row in events.good.collect()] == [("IBM", 1), ("SAP", 4)]
     assert list(bad_of(events)) == ["nonsense"]
     with pytest.raises(ContentcastError, match="stands beside the JSON and trades has an attribute of that name"):
-        ingest(messages.withColumnRenamed("offset", "price"), TRADES, json="value")
+        ingest(rows.withColumnRenamed("nr", "price"), TRADES, json="value")
     with pytest.raises(ContentcastError, match="the events have no column 'valu'; did you mean 'value'"):
-        ingest(messages, TRADES, json="valu")
+        ingest(rows, TRADES, json="valu")
+
+
+@pytest.mark.parametrize("given", ["in", "in/*.parquet", "in/2.parquet"])
+def test_a_parquet_file_of_no_bytes_is_named(spark: SparkSession, tmp_path: Path, given: str) -> None:
+    """Spark alone reads the others as if it were not there."""
+    (tmp_path / "in").mkdir()
+    for number in range(4):
+        pq.write_table(pa.table({"issue": ["IBM"]}), tmp_path / "in" / f"{number}.parquet")
+    (tmp_path / "in" / "_SUCCESS").touch()
+    assert read_events(spark, tmp_path / given, TRADES).good.count() == (1 if given.endswith("2.parquet") else 4)
+    (tmp_path / "in" / "2.parquet").write_bytes(b"")
+    with pytest.raises(ContentcastError, match=r"in/2\.parquet cannot be read: it is empty"):
+        read_events(spark, tmp_path / given, TRADES)
+
+
+# --- Kafka
+
+KAFKA = (
+    "key binary, value binary, topic string, partition int not null, offset long not null, timestamp timestamp, "
+    "timestampType int not null"
+)
+"""What Spark's source gives, exactly."""
+MESSAGES = {
+    17: b'{"issue": "IBM", "price": 1.5}',
+    18: b'{"issue": "IBM", "price": ',
+    19: b'{"issue": "SAP", "price": -2}',
+    20: None,  # a key was deleted
+    21: b" ",
+    22: b'{"issue": "\xff"}',
+    23: b'{"issue": "SAP"}',
+}
+
+
+@pytest.fixture(params=["batch", "stream"])
+def messages(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> DataFrame:
+    rows = [(b"k" if value else None, value, "trades", 0, offset, NOON, 0) for offset, value in MESSAGES.items()]
+    given = spark.createDataFrame(rows, KAFKA)
+    if request.param == "batch":
+        return given
+    given.write.parquet(str(tmp_path / "messages"))
+    return spark.readStream.schema(given.schema).parquet(str(tmp_path / "messages"))
+
+
+def taken(frame: DataFrame, name: str) -> list[Row]:
+    if not frame.isStreaming:
+        return frame.collect()
+    query = frame.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    return frame.sparkSession.table(name).collect()
+
+
+def test_messages_of_kafka_are_matched_and_the_bad_ones_say_where_they_stand(messages: DataFrame) -> None:
+    events = ingest(messages, TRADES, json="value")
+    found = taken(match(events, subscription_table({1: "issue = 'IBM'", 2: "TRUE"}), TRADES), "kafka_matches")
+    assert sorted((row["offset"], row["subscription"]) for row in found) == [(17, 1), (17, 2), (23, 2)]
+    first = min(found, key=lambda row: row["offset"])
+    assert (bytes(first["key"]), first["topic"], first["partition"], first["timestamp"]) == (b"k", "trades", 0, NOON)
+    bad = {row["file"]: (row["attribute"], row["reason"], row["record"]) for row in taken(events.quarantine, "kafka_bad")}
+    assert bad["trades-0@18"] == (None, "not JSON: Expecting value at column 27", '{"issue": "IBM", "price": ')
+    assert bad["trades-0@19"][:2] == ("price", "-2 is outside the domain from 0.0")
+    assert bad["trades-0@20"] == (None, "no JSON: the message is empty", "")
+    assert bad["trades-0@21"] == (None, "no JSON: the message is empty", " ")
+    assert bad["trades-0@22"][0] == "issue"
+    assert {f"trades-0@{offset}" for offset in MESSAGES} - set(bad) == {"trades-0@17", "trades-0@23"}, "none is lost"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
+@pytest.mark.parametrize(
+    ("format", "package"),
+    [
+        ("delta", r"io\.delta:delta-spark_\d+\.\d+_2\.13:VERSION"),
+        ("kafka", r"org\.apache\.spark:spark-sql-kafka-0-10_2\.13:\d+\.\d+\.\d+"),
+    ],
+)
+def test_a_format_that_this_spark_lacks_names_its_package(
+    spark: SparkSession, tmp_path: Path, format: str, package: str, stream: bool
+) -> None:
+    with pytest.raises(ContentcastError) as failure:
+        read_events(spark, tmp_path, TRADES, format=format, stream=stream)
+    said = (
+        rf"this Spark does not have the format {format}; start it with --packages {package} \(in Python: spark.jars.packages\)"
+    )
+    assert re.fullmatch(said, str(failure.value))
+
+
+def test_from_the_command_line_too(spark: SparkSession, tmp_path: Path) -> None:
+    TRADES.save(tmp_path / "space.json")
+    (tmp_path / "wanted.csv").write_text("subscription,predicate\n1,price < 2\n")
+    (tmp_path / "table").mkdir()
+    files = {"--events": "table", "--subscriptions": "wanted.csv", "--space": "space.json", "--out": "out"}
+    words = [word for name, value in files.items() for word in (name, str(tmp_path / value))]
+    ended = CliRunner().invoke(app, ["match", *words, "--format", "delta"])
+    assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert "--packages io.delta:delta-spark_" in ended.stderr
+    assert not (tmp_path / "out").exists()
 
 
 CSV = b"""\

@@ -66,7 +66,9 @@ def test_match_sums_join_and_do_not_depend_on_the_stretches(monkeypatch: pytest.
         found = MatchSums(SUBSCRIPTIONS, count, values)
         batch = EventBatch.from_arrow(drawn.space, drawn.events(events, start=start))
         codes = value_codes(batch.records.column("exchange"), values)
-        found.add(index, batch, broker_of, codes, drawn.publishers(events, start=start))
+        pairs = index.match_batch(batch)
+        rows, ids = pairs["event"].to_numpy(), pairs["subscription"].to_numpy()
+        found.add(events, (rows, ids), broker_of, codes, drawn.publishers(events, start=start))
         return found
 
     whole = counted(0, 400)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +16,13 @@ from pyspark.sql import SparkSession
 
 import contentcast as cc
 from contentcast.model import ContentcastError, Space
-from contentcast.spark import match, prepare, shards
+from contentcast.spark import Prepared, match, prepare, read_deliveries, shards
+from contentcast.spark.feeds import market_feed
+from contentcast.spark.job import Facts, run_job
 from contentcast.spark.shards import Shards, choose_shards, split, visits
 from contentcast.workload import scenario
 from tests.properties.generate import Generator
-from tests.spark.oracle import EVENT, found_pairs, oracle_pairs, subscription_table
+from tests.spark.oracle import EVENT, found_pairs, oracle_pairs, subscription_table, table_of
 
 TRADES = Space("trades", symbol="string", price="float", volume="int")
 
@@ -107,3 +113,57 @@ def test_what_cannot_be_a_key() -> None:
             prepare(subscription_table({1: "price < 1"}), TRADES, shards=2, shard_key=key)
     with pytest.raises(ContentcastError, match="shards counts from 1, got 0"):
         prepare(subscription_table({1: "price < 1"}), TRADES, shards=0)
+
+
+def test_a_worker_with_all_shards_finds_each_pair_once(tmp_path: Path) -> None:
+    """As the main job does, without a shuffle: what lies in several shards is not found several times."""
+    texts = {
+        1: "symbol IN ('IBM', 'SAP', 'T', 'GE')",
+        2: "symbol = 'IBM' AND price < 9",
+        3: "volume > 100",
+        4: "symbol = 'SAP' OR volume > 100",
+        5: "symbol IS NULL",
+    }
+    events = [
+        {"symbol": each, "price": 5.0, "volume": 50 + 20 * number} for number, each in enumerate(("IBM", "SAP", "T", "X"))
+    ]
+    events.append({"volume": 200})
+    prepared = prepare(subscription_table(texts), TRADES, shards=8, shard_key="symbol", folder=tmp_path)
+    assert prepared.shards.by_value > 1
+    rows, found = prepared.open().found_at_once(table_of(TRADES, events))
+    ids = prepared.open().column("subscription", pa.array(found)).to_pylist()
+    assert Counter(zip(rows.tolist(), ids, strict=True)) == oracle_pairs(TRADES, events, texts)
+    assert rows.tolist() == sorted(rows)
+
+
+def test_the_main_job_takes_shards_from_the_same_size_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And comes to the same: deliveries, sums, what is learnt, examples."""
+    taken: list[int] = []
+
+    def noted(*told: Any, **more: Any) -> Prepared:
+        taken.append((prepared := prepare(*told, **more)).shards.count)
+        return prepared
+
+    def ran(name: str) -> tuple[Facts, pa.Table]:
+        facts = run_job(spark, market_feed(spark, 900, 200, 3), tmp_path / name, ["flooding"], lambda step: nullcontext())
+        found = read_deliveries(spark, tmp_path / name / "deliveries").toArrow()
+        return facts, found.sort_by([(each, "ascending") for each in found.column_names])
+
+    for module in ("job", "learn"):
+        monkeypatch.setattr(import_module(f"contentcast.spark.{module}"), "prepare", noted)
+    one, deliveries = ran("one")
+    assert (taken, deliveries.num_rows > 100) == ([1, 1], True)
+    monkeypatch.setattr(shards, "SHARD_FROM", 60)
+    several, again = ran("several")
+    assert all(count > 3 for count in taken[2:])
+    assert again.equals(deliveries)
+    assert (several.delivered.events, several.delivered.matches) == (one.delivered.events, one.delivered.matches)
+    assert several.delivered.fan_out.tolist() == one.delivered.fan_out.tolist()
+    assert several.delivered.least.tolist() == one.delivered.least.tolist()
+    assert several.learnt is not None
+    assert one.learnt is not None
+    assert several.learnt.rates.equals(one.learnt.rates)
+    assert several.learnt.plan == one.learnt.plan
+    assert several.examples == one.examples

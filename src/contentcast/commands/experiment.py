@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from contentcast.commands.failures import told_in_one_line
+from contentcast.commands.overheard import overhearing
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def experiment(
     wanted = chosen(name)
     scale = Scale(quick, seed, seeds)
     told = []
-    with told_in_one_line(), _spark(None if local else master) as spark:
+    with told_in_one_line(), overhearing(_spark(None if local else master)) as spark:
         from contentcast.experiments.run import run
 
         for each in wanted:

@@ -1,6 +1,6 @@
 """What Spark says about a mistake, as one line that says what to do.
 
-Rule: everything that a user can cause leaves as a `ContentcastError`; the pages that Spark writes about it stay here.
+Rule: everything that a user can cause leaves as a `ContentcastError`; the pages that Spark writes about it are left out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+from urllib.parse import unquote
 
+from contentcast.commands.overheard import leave_out, pass_on
 from contentcast.model import ContentcastError
 
 _OURS: Final = re.compile(r"contentcast\.[\w.]+Error: (?P<what>.*)")
@@ -27,26 +29,41 @@ _NO_MASTER: Final = re.compile(
 
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
+    """Around all that uses Spark. If the cause is known, what Java wrote about it is left out."""
     try:
         yield
-    except ContentcastError:
+    except KeyboardInterrupt:
+        leave_out()
         raise
-    except ImportError as missing:
-        if "contentcast[spark]" not in str(missing):
-            raise
-        raise ContentcastError(str(missing)) from None
-    except MemoryError as error:
-        raise ContentcastError(one_line(f"MemoryError: {error}")) from None
     except Exception as error:
-        if type(error).__name__ == "JavaNotFound":
-            raise ContentcastError(" ".join(str(error).split())) from None
-        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        line, says_the_cause = _line(error)
+        leave_out() if says_the_cause else pass_on()
+        if line is None:
             raise
-        raise ContentcastError(one_line(str(error))) from None
+        raise ContentcastError(line) from None
+    else:
+        pass_on()
+
+
+def _line(error: Exception) -> tuple[str | None, bool]:
+    """What to say of it, None if it goes on as it is; and whether that is the cause."""
+    if isinstance(error, ImportError) and "contentcast[spark]" in str(error):
+        return str(error), True
+    if isinstance(error, MemoryError):
+        return one_line(f"MemoryError: {error}"), True
+    if type(error).__name__ == "JavaNotFound":
+        return " ".join(str(error).split()), True
+    if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        return None, False
+    return one_line(str(error)), _cause(str(error)) is not None
 
 
 def one_line(said: str) -> str:
     """The cause if it is one of those that users meet, else Spark's first line."""
+    return _cause(said) or _first_line(said)
+
+
+def _cause(said: str) -> str | None:
     if _NO_MEMORY.search(said):
         return "Spark ran out of memory; give it more with --memory 8g, or fewer tasks at a time with --master 'local[1]'"
     ours = _OURS.findall(said)
@@ -54,7 +71,8 @@ def one_line(said: str) -> str:
         return str(ours[-1]).strip()
     if _UNREADABLE.search(said):
         file = _FILE.search(said)
-        return f"{file['path'] if file else 'a file of events'} cannot be read: it is damaged, or not what its ending says"
+        named = unquote(file["path"]) if file else "a file of events"
+        return f"{named} cannot be read: it is damaged, or not what its ending says"
     if "PATH_NOT_FOUND" in said:
         return f"there are no events at {said.partition('Path does not exist: ')[2].split()[0].rstrip('.') or 'that path'}"
     if "UNABLE_TO_INFER_SCHEMA" in said:
@@ -63,6 +81,10 @@ def one_line(said: str) -> str:
         return "this Spark does not have that format; add its package to Spark, or convert the events to Parquet"
     if _NO_MASTER.search(said):
         return "Spark's master cannot be reached; see --master (local[*] needs none)"
+    return None
+
+
+def _first_line(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     first = next((line for line in lines if not line.startswith(("An error occurred while calling", ":", "Traceback"))), "")
     return f"Spark failed: {first or said.strip() or 'it did not say why'}"

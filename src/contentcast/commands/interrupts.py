@@ -12,6 +12,8 @@ from collections.abc import Callable
 from threading import Event, Thread, current_thread, main_thread
 from typing import Any, Final, TypeVar
 
+from contentcast.commands.overheard import leave_out
+
 CANCEL_EVERY_S: Final = 0.3
 Result = TypeVar("Result")
 
@@ -37,7 +39,8 @@ def interruptible(spark: Any, work: Callable[[Event], Result]) -> Result:
         while working.is_alive() and not stopped.is_set():
             working.join(CANCEL_EVERY_S)
         if working.is_alive():
-            spark.sparkContext.setLogLevel("OFF")
+            leave_out()
+            spark.sparkContext.setLogLevel("OFF")  # of a Java that was up before us
         while working.is_alive():
             spark.sparkContext.cancelAllJobs()
             working.join(CANCEL_EVERY_S)

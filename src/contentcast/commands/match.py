@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from contentcast.commands.failures import told_in_one_line
+from contentcast.commands.overheard import leave_out, overhearing
 from contentcast.model import ContentcastError, Space
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def match(
         raise ContentcastError("match: --once goes with --stream")
     _check_out(out, stream, force)
     known = Space.load(found.space)
-    with told_in_one_line(), _spark(master, memory) as running:
+    with told_in_one_line(), overhearing(_spark(master, memory)) as running:
         job = _Job(running, found, known, format.value if format else None, out)
         totals = job.follow(once) if stream else job.run()
     typer.echo(json.dumps(totals) if as_json else _summary(totals, out))
@@ -237,6 +238,8 @@ class _Job:
                         _write_table(replace(self.prepared, version=version).refused(), self.out / REFUSED)
         finally:
             signal.signal(signal.SIGINT, before)
+        if stopped.is_set():
+            leave_out()
         for query in queries:
             if (failure := query.exception()) is not None:
                 raise failure
@@ -307,7 +310,8 @@ def _while_watched(spark: SparkSession, what: str, work: Callable[[], object]) -
                 stages = [info for stage in context.statusTracker().getActiveStageIds() if (info := _stage(context, stage))]
                 show(sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages))
             if stopped.is_set():
-                context.setLogLevel("OFF")  # what is cancelled has errors to tell
+                leave_out()
+                context.setLogLevel("OFF")  # what is cancelled has errors to tell; of a Java that was up before us
                 while not running.done():
                     context.cancelAllJobs()
                     sleep(TICK_S)

@@ -19,6 +19,7 @@ import typer
 from contentcast.commands.failures import told_in_one_line
 from contentcast.commands.interrupts import interruptible
 from contentcast.commands.match import match
+from contentcast.commands.overheard import overhearing
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
 from contentcast.model import ContentcastError
 
@@ -94,7 +95,7 @@ def run(
     with told_in_one_line():
         from contentcast.spark.job import job_session, run_job
 
-        with job_session(chosen, memory) as spark, _bars(spark) as bar:
+        with overhearing(job_session(chosen, memory)) as spark, _bars(spark) as bar:
 
             def work(stopped: Event) -> Facts:
                 step = _stopping(bar, stopped)

@@ -32,15 +32,13 @@ from pyspark.sql.types import BinaryType, StructType
 from contentcast.routing.topology import Topology
 from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.deliver import BROKER, OURS, SUBSCRIBER
-from contentcast.spark.indexes import Mapped, Prepared
+from contentcast.spark.indexes import PAIRS_AT_A_TIME, Mapped, Prepared
 from contentcast.spark.tables import ID, spark_schema
 
 Ints = npt.NDArray[np.int64]
 Batches = Iterator[pa.RecordBatch]
 
 MATCHED_TOGETHER: Final = 65_536
-PAIRS_AT_A_TIME: Final = 1 << 22
-"""Sorted and written as one row group; a task holds some 200 MB of them."""
 EVENT: Final = "event"
 
 
@@ -149,8 +147,7 @@ class _Task:
         numbers = table[self.event].cast(pa.int64()).to_numpy()
         counts = np.zeros(count, np.int64)
         wanted = np.zeros((count, len(order.brokers)), bool) if self.publisher is not None else None
-        for found in mapped.index().match_stream(table, most_pairs=PAIRS_AT_A_TIME):
-            rows, which = found["event"].to_numpy(), found["subscription"].to_numpy()
+        for rows, which in mapped.found(table, most_pairs=PAIRS_AT_A_TIME):
             counts += np.bincount(rows, minlength=count)
             if wanted is not None:
                 wanted[rows, order.broker[which]] = True

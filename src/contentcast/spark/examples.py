@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from contentcast.match_index import MatchIndex
 from contentcast.model import EventBatch, Space
 from contentcast.routing.topology import Topology
 from contentcast.spark.delivering import EVENT
-from contentcast.spark.indexes import Prepared
+from contentcast.spark.indexes import Mapped, Prepared
 from contentcast.spark.tables import ID, TEXT
 
 LOOKED_AT: Final = 400
@@ -63,9 +62,8 @@ def examples(
 ) -> list[Example]:
     """Events that few, some and many want, among the first ones."""
     table = events.limit(LOOKED_AT).toArrow()
-    index = prepared.open().index()
-    found = index.match_batch(table)
-    rows, which = found["event"].to_numpy(), found["subscription"].to_numpy()
+    mapped = prepared.open()
+    rows, which = mapped.found_at_once(table)
     wanted, counts = np.unique(rows, return_counts=True)
     if not len(wanted):
         return []
@@ -76,7 +74,7 @@ def examples(
     made = []
     for row, event in zip(chosen, dicts, strict=True):
         entered = table[publisher][int(row)].as_py() if publisher is not None else None
-        mine = which[rows == row]
+        mine = np.sort(which[rows == row])
         getters = [texts.getter(each, entered, topology) for each in mine[:: max(1, len(mine) // GETTERS)][:GETTERS].tolist()]
         made.append(
             Example(
@@ -85,7 +83,7 @@ def examples(
                 entered,
                 len(mine),
                 getters,
-                _miss(index, event, set(mine.tolist()), texts),
+                _miss(mapped, event, set(mine.tolist()), texts),
             )
         )
     return made
@@ -123,11 +121,12 @@ class _Texts:
         return Getter(int(self._column(ID, row)), self.subscriber(row), broker, self.predicate(row), way)
 
 
-def _miss(index: MatchIndex, event: dict[str, Any], getters: set[int], texts: _Texts) -> Miss | None:
+def _miss(mapped: Mapped, event: dict[str, Any], getters: set[int], texts: _Texts) -> Miss | None:
     """Somebody for whom one test fails, of as many as possible that hold."""
     best: tuple[int, Miss] | None = None
     for row in texts.naming([value for value in event.values() if isinstance(value, str)]):
-        if row in getters or row not in index:
+        index = mapped.holding(row) if row not in getters else None
+        if index is None:
             continue
         why = index.explain(event, row)
         if len(why["failed"]) != 1:

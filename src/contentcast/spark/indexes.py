@@ -29,6 +29,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from pyspark import SparkFiles, TaskContext
 from pyspark.sql import SparkSession
@@ -37,7 +38,7 @@ import contentcast as cc
 from contentcast.model.errors import ContentcastError
 from contentcast.model.space import Space
 from contentcast.spark.building import IDS_ALONE, build, file_index, read_about
-from contentcast.spark.shards import ONE, Shards, choose_shards
+from contentcast.spark.shards import ONE, Ints, Shards, choose_shards, key_values, visitors
 from contentcast.spark.tables import ID, FileTable, SubscriptionTable, check_table, read_table
 
 VERSIONS_KEPT: Final = 3
@@ -46,6 +47,8 @@ MICRO_BATCHES_KEPT: Final = 100
 """For so many it is remembered which version they took; only the last can ever be run again."""
 VERSIONS_MAPPED: Final = 8
 """Of all tables that a worker process keeps open."""
+PAIRS_AT_A_TIME: Final = 1 << 22
+"""In one piece; sorted and written as one row group by `delivering`, where a task holds some 200 MB of them."""
 BATCH_ID, QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 """Under which names Spark tells the tasks of a stream who they are."""
 
@@ -198,6 +201,34 @@ class Mapped:
         if shard not in self._indexes:
             self._indexes[shard] = cc.MatchIndex.load(self._find(f"index-{shard}"))
         return self._indexes[shard]
+
+    def found(self, events: pa.RecordBatch | pa.Table, *, most_pairs: int) -> Iterator[tuple[Ints, Ints]]:
+        """Events (their rows) and what the index found for them, in pieces; from each shard only for those that visit it.
+
+        No shuffle: all shards are mapped in this process, and the system keeps in memory what there is room for.
+        """
+        if self.about.shards == ONE:
+            for pairs in self.index().match_stream(events, most_pairs=most_pairs):
+                yield pairs["event"].to_numpy(), pairs["subscription"].to_numpy()
+            return
+        for shard, rows in enumerate(visitors(key_values(events, self.about.shards), self.about.shards)):
+            if len(rows):
+                for pairs in self.index(shard).match_stream(events.take(pa.array(rows)), most_pairs=most_pairs):
+                    yield rows[pairs["event"].to_numpy()], pairs["subscription"].to_numpy()
+
+    def found_at_once(self, events: pa.RecordBatch | pa.Table) -> tuple[Ints, Ints]:
+        """As `found`, all together, in the order of the events."""
+        pieces = [(np.zeros(0, np.int64), np.zeros(0, np.int64)), *self.found(events, most_pairs=PAIRS_AT_A_TIME)]
+        rows, ids = (np.concatenate(each) for each in zip(*pieces, strict=True))
+        if self.about.shards != ONE:
+            order = np.argsort(rows, kind="stable")
+            rows, ids = rows[order], ids[order]
+        return rows, ids
+
+    def holding(self, found: int) -> cc.MatchIndex | None:
+        """The index, or that of the first shard, which has this subscription."""
+        shards = (self.index(shard) for shard in range(self.about.shards.count))
+        return next((each for each in shards if found in each), None)
 
     def column(self, name: str, found: pa.Array) -> pa.Array:
         """One column of the subscriptions that the index found."""

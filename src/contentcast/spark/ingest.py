@@ -12,8 +12,10 @@ Rule: what is good and what is bad is decided by `reading`, which runs on the wo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -45,6 +47,13 @@ from contentcast.spark.tables import spark_schema
 OnError = Literal["quarantine", "raise"]
 FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".orc": "orc"}
 """By the files' ending."""
+PACKAGES: Final = {
+    "delta": "io.delta:delta-spark_{short}_2.13:VERSION",
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+    "avro": "org.apache.spark:spark-avro_2.13:{version}",
+}
+"""Of Spark, for formats that do not come with it."""
+_NO_FORMAT: Final = re.compile("DATA_SOURCE_NOT_FOUND|DATA_SOURCE_NOT_ENABLED")
 
 
 @dataclass(frozen=True)
@@ -173,7 +182,7 @@ def read_events(
     """
     given = [str(each) for each in ([paths] if isinstance(paths, (str, Path)) else paths)]
     if format == "kafka":
-        records = (spark.readStream if stream else spark.read).format("kafka").options(**options).load()
+        records = _load(spark, stream, "kafka", options)
         return ingest(records, space, json=LINE, extra=extra, on_error=on_error)
     if not given:
         raise EventError("which events? Give the path of a file or a folder")
@@ -194,14 +203,31 @@ def read_events(
             wide = _wider(space, {**_csv_extra(spark, given, space), **(extra or {})})
             files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
             return Ingested(files.select(F.col("path").alias(FILE), CONTENT), CsvFiles(wide), space, on_error)
-        case "parquet" | "orc" if stream:
+        case "parquet" | "orc" if not stream:
+            _check_no_empty_file(given, found)
+        case "parquet" | "orc":
             reader = _reader(spark, stream, found, options).schema(_known_schema(spark, given[0], found, space))
             return ingest(reader.load(given[0]), space, on_error=on_error)
-    return ingest(_reader(spark, stream, found, options).load(_one(given, stream)), space, on_error=on_error)
+    return ingest(_load(spark, stream, found, options, _one(given, stream)), space, on_error=on_error)
 
 
 def _reader(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any]) -> Any:
     return (spark.readStream if stream else spark.read).format(format).options(**options)
+
+
+def _load(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any], path: Any = None) -> DataFrame:
+    """By a format that this Spark may not have; then the error says what to add."""
+    try:
+        rows: DataFrame = _reader(spark, stream, format, options).load(path)
+    except Exception as error:  # Spark has two kinds for it, and one is py4j's
+        if not _NO_FORMAT.search(str(error)):
+            raise
+        package = PACKAGES.get(format.lower(), "GROUP:PACKAGE:VERSION")
+        named = package.format(version=spark.version, short=".".join(spark.version.split(".")[:2]))
+        raise ContentcastError(
+            f"this Spark does not have the format {format}; start it with --packages {named} (in Python: spark.jars.packages)"
+        ) from None
+    return rows
 
 
 def _one(paths: list[str], stream: bool) -> Any:
@@ -222,6 +248,17 @@ def _format_of(paths: list[str], stream: bool) -> str:
         return "parquet"  # an empty folder, to be filled
     what = f"files end in {', '.join(sorted(seen)) or 'nothing that is known'}"
     raise EventError(f"{', '.join(paths)}: {what}; say which format: {', '.join(dict.fromkeys(FORMATS.values()))}, delta ...")
+
+
+def _check_no_empty_file(paths: list[str], format: str) -> None:
+    """Spark passes over a file of no bytes. Parquet without a row has some: the writer failed, and events would be lost."""
+    for each in paths:
+        if "://" in each:
+            continue
+        inside = Path(each).rglob(f"*.{format}") if Path(each).is_dir() else map(Path, glob(each, recursive=True))
+        for path in inside:
+            if path.is_file() and not path.name.startswith((".", "_")) and path.stat().st_size == 0:
+                raise EventError(f"{path} cannot be read: it is empty, not even without events; remove it or write it again")
 
 
 def _csv_extra(spark: SparkSession, paths: list[str], space: Space) -> dict[str, str]:

@@ -258,7 +258,7 @@ class _Work:
         facts, feed = self.facts, self.feed
         write_table(feed.subscriptions, self.folder / "subscriptions")
         with self.timed("prepare"):
-            prepared = prepare(feed.subscriptions, feed.space, shards=1)
+            prepared = prepare(feed.subscriptions, feed.space)
         refused = prepared.refused()
         write_table(refused, self.folder / "refused")
         facts.subscriptions, facts.refused = prepared.count, prepared.refused_count

@@ -84,7 +84,7 @@ def learn(
     values = [value for value, _ in seen.values[first].most_frequent(SPLIT_VALUES)] if first else []
 
     texts = pa.table({"subscription": np.arange(len(rows)), "predicate": checked.texts.take(pa.array(rows))})
-    prepared = prepare(texts, space, shards=1)
+    prepared = prepare(texts, space)
     prepared.ship(read.raw.sparkSession, prepared.version)
     brokers, broker_of = _brokers(columns)
 
@@ -148,7 +148,7 @@ def _count_matches(
     first: str | None,
     values: Sequence[Any],
 ) -> MatchSums:
-    index = prepared.open().index()
+    mapped = prepared.open()
     sums = MatchSums(prepared.count, brokers, values)
     for batch in batches:
         events = EventBatch.from_arrow(prepared.space, batch, unknown="ignore")
@@ -156,7 +156,7 @@ def _count_matches(
         if first is not None:
             codes = value_codes(events.records.column(first), values)
         publishers = batch.column(publisher).cast(pa.string()) if publisher is not None else None
-        sums.add(index, events, broker_of, codes, publishers)
+        sums.add(len(events), mapped.found_at_once(events.records), broker_of, codes, publishers)
     return sums
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from contentcast.model.errors import ContentcastError, nearest
-from contentcast.model.event_batch import flattened
 from contentcast.model.space import Space
 from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.indexes import FOLLOWED, Mapped, Prepared, Subscriptions, prepare
 from contentcast.spark.ingest import Ingested, ingest
-from contentcast.spark.shards import ONE, visits
+from contentcast.spark.shards import ONE, key_values, visits
 from contentcast.spark.tables import ID, has_clash, spark_schema
 
 ROWS_OUT: Final = 65_536
@@ -171,8 +170,7 @@ def _sharded(read: Ingested, prepared: Prepared, join: Join, schema: StructType)
         shards = prepared.open().about.shards
         for batch in batches:
             for events in events_of(batch):
-                values = events.column(0) if shards.key is None else _attribute(events, shards.key)
-                sent, where = visits(events, values, shards)
+                sent, where = visits(events, key_values(events, shards), shards)
                 yield pa.RecordBatch.from_arrays(
                     [*sent.columns, pa.array(where.astype(np.int32))], names=[*schema_out.names, SHARD]
                 )
@@ -188,11 +186,3 @@ def _sharded(read: Ingested, prepared: Prepared, join: Join, schema: StructType)
     with_shard = spark_schema(pa.schema([*schema_out, pa.field(SHARD, pa.int32())]))
     scattered = map_arrow(read.raw, scatter, with_shard)
     return map_arrow(scattered.repartition(prepared.shards.count, SHARD), gather, schema)
-
-
-def _attribute(events: pa.RecordBatch, name: str) -> pa.Array:
-    """A column of the space, also if it lies inside a struct."""
-    if name in events.schema.names:
-        return events.column(name)
-    table: Any = flattened(events)
-    return table.column(name).combine_chunks() if name in table.column_names else pa.nulls(events.num_rows, pa.string())

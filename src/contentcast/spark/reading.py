@@ -31,6 +31,9 @@ ROWS_OUT: Final = 10_000
 BAD: Final = pa.schema([("reason", pa.string()), ("attribute", pa.string()), ("record", pa.string()), ("file", pa.string())])
 LINE, FILE, CONTENT = "value", "file", "content"
 """How Spark's readers of text and of whole files name what they give (FILE: what we name it)."""
+QUEUE: Final = ("topic", "partition", "offset")
+"""How Kafka's source names the place of a message."""
+EMPTY: Final = "no JSON: the message is empty"
 
 
 class Bad(NamedTuple):
@@ -126,14 +129,22 @@ class JsonTexts:
         written = [row for row, line in enumerate(lines) if line.strip()]
         rows = pa.array([written[at] for at in events.ids.to_pylist()], pa.int64())
         others = [batch.column(each.name).take(rows) for each in self.others if each.name != FILE]
-        files = batch.column(FILE) if FILE in self.others.names else None
-        yield (
-            pa.RecordBatch.from_arrays([*events.records.columns, *others], schema=self.schema),
-            [
-                Bad.of(each, lines[each.event - 1].rstrip("\r\n"), files[each.event - 1].as_py() if files else None)
-                for each in events.rejected
-            ],
-        )
+        bad = [
+            Bad.of(each, lines[each.event - 1].rstrip("\r\n"), self._place(batch, each.event - 1)) for each in events.rejected
+        ]
+        if FILE not in self.others.names and len(written) < len(lines):
+            # An empty line of a file is no record; an empty message, as Kafka has for a key that was deleted, is one.
+            empty = [row for row, line in enumerate(lines) if not line.strip()]
+            bad += [Bad(EMPTY, None, _plain(lines[row]) or "", self._place(batch, row)) for row in empty]
+        yield pa.RecordBatch.from_arrays([*events.records.columns, *others], schema=self.schema), bad
+
+    def _place(self, batch: pa.RecordBatch, row: int) -> str | None:
+        """The file, or where in the queue: trades-0@17, as Kafka writes it."""
+        if FILE in self.others.names:
+            return str(batch.column(FILE)[row])
+        if not all(name in self.others.names for name in QUEUE):
+            return None
+        return "{}-{}@{}".format(*(batch.column(name)[row] for name in QUEUE))
 
 
 # --- CSV files

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from contentcast.language import parse_many
 from contentcast.model.errors import ContentcastError, nearest
+from contentcast.model.event_batch import flattened
 from contentcast.model.space import Space
 from contentcast.model.table import ConstraintColumn, PredicateTable
 
@@ -152,17 +153,34 @@ def _values_of(column: ConstraintColumn) -> tuple[Ints, Ints, Ints]:
 
 def visits(events: pa.RecordBatch, values: pa.Array, shards: Shards) -> tuple[pa.RecordBatch, Ints]:
     """The events once for each shard that they visit, and the shards."""
-    rows: list[Ints] = []
-    where: list[Ints] = []
+    rows = list(visitors(values, shards))
+    where = np.repeat(np.arange(shards.count), [len(each) for each in rows])
+    return events.take(pa.array(np.concatenate(rows))), where
+
+
+def visitors(values: pa.Array, shards: Shards) -> Iterator[Ints]:
+    """For each shard the rows of the events that visit it, ascending; `values` are those of `key_values`."""
     if shards.by_value:
         with_value = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        rows.append(with_value)
-        where.append(_hash_column(values.take(pa.array(with_value))) % shards.by_value)
-    every = np.arange(events.num_rows)
-    for shard in range(shards.by_value, shards.count):
-        rows.append(every)
-        where.append(np.full(len(every), shard, np.int64))
-    return events.take(pa.array(np.concatenate(rows))), np.concatenate(where)
+        where = _hash_column(values.take(pa.array(with_value))) % shards.by_value
+        for shard in range(shards.by_value):
+            yield with_value[where == shard]
+    for _ in range(shards.rest):
+        yield np.arange(len(values))
+
+
+def key_values(events: pa.RecordBatch | pa.Table, shards: Shards) -> pa.Array:
+    """The column that says where events go, also if it lies inside a struct; any column if it does not matter."""
+    if shards.key is None:
+        return _whole(events.column(0))
+    if shards.key in events.schema.names:
+        return _whole(events.column(shards.key))
+    table: Any = flattened(events)
+    return _whole(table.column(shards.key)) if shards.key in table.column_names else pa.nulls(events.num_rows, pa.string())
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def hash_ints(numbers: Ints) -> Ints:

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contentcast.match_index import MatchIndex
 from contentcast.model import EventBatch, Space
 
 Ints = npt.NDArray[np.int64]
@@ -113,14 +112,13 @@ class MatchSums:
         self.of_publisher: dict[str, int] = {}
 
     def add(
-        self, index: MatchIndex, batch: EventBatch, broker_of: Ints | None, codes: Ints, publishers: pa.Array | None
+        self, count: int, pairs: tuple[Ints, Ints], broker_of: Ints | None, codes: Ints, publishers: pa.Array | None
     ) -> None:
-        """`codes`: which of the values each event has; the last for any other."""
-        pairs = index.match_batch(batch)
-        events, subscriptions = (each.to_numpy() for each in pairs.columns)
-        self.events += len(batch)
+        """`pairs`: events, ascending, and subscriptions. `codes`: which of the values an event has; the last for any other."""
+        events, subscriptions = pairs
+        self.events += count
         self.matched += np.bincount(subscriptions, minlength=len(self.matched))
-        counts = np.bincount(events, minlength=len(batch))
+        counts = np.bincount(events, minlength=count)
         self.fan_out += np.bincount(np.searchsorted(FAN_OUT_BOUNDS, counts), minlength=len(self.fan_out))
         if broker_of is None:
             return
@@ -128,7 +126,7 @@ class MatchSums:
         names, numbers = _numbered(publishers)
         for number, name in enumerate(names):
             self.of_publisher[name] = self.of_publisher.get(name, 0) + int(np.count_nonzero(numbers == number))
-        for first, wanted in _wanted(events, broker_of[subscriptions], len(batch), len(self.wanted)):
+        for first, wanted in _wanted(events, broker_of[subscriptions], count, len(self.wanted)):
             stretch = slice(first, first + len(wanted))
             self.wanted += wanted.sum(axis=0)
             np.add.at(self.by_value, codes[stretch], wanted)
