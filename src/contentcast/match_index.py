@@ -121,9 +121,9 @@ class MatchIndex:
             if not any(isinstance(value, Mapping) for value in event.values()):
                 raise
             found = None  # a nested event: flattened below
-        if found is None:
-            return sorted(self._cells.match(EventBatch.from_dicts(self.space, [event]).records).ids.tolist())
-        return found
+        if found is not None:
+            return found
+        return sorted(self._cells.match(EventBatch.from_dicts(self.space, [event]).records).ids.tolist())
 
     def match_batch(self, events: Events, *, threads: int = 1) -> pa.RecordBatch:
         """Every (event, subscription) that match; `event` is the row number. Rows stand in the order of the events.

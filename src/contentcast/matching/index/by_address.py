@@ -102,7 +102,7 @@ def match_many(header, batch, begin, end, out, ends, streaming, stamps):
 
 @nb.njit(nogil=True, cache=True)
 def match_one(header, numbers, out):
-    """How many ids one event's words and values have, written to `out`, or -1 if there was no room."""
+    """How many ids one event's words and values have, written to `out`, ascending, or -1 if there was no room."""
     words, coded, keyed = header[2], header[3], header[4]
     groups, cells, bits, at = _index_arrays(header)
     keys = numbers[words:].reshape((coded + keyed, 1)).copy()
@@ -134,4 +134,42 @@ def match_one(header, numbers, out):
     stamps = np.zeros(0, np.int64)
     if kernels.match(groups, cells, bits, events, 0, 1, out, ends, header[0], 0, stamps) == 0:
         return np.int64(-1)
+    _sort(out, ends[0])
     return ends[0]
+
+
+@nb.njit(nogil=True, cache=True)
+def _sort(ids, count):
+    """The first so many of the ids, in place: few by insertion, more by their digits, eleven bits each."""
+    if count <= 32:
+        for i in range(1, count):
+            each, k = ids[i], i
+            while k > 0 and ids[k - 1] > each:
+                ids[k] = ids[k - 1]
+                k -= 1
+            ids[k] = each
+        return
+    highest = np.int64(0)
+    for i in range(count):
+        highest |= ids[i]
+    here, there = ids, np.empty(count, np.int64)
+    starts = np.empty(2048, np.int64)
+    shift = 0
+    while highest >> shift != 0:
+        starts[:] = 0
+        for i in range(count):
+            starts[(here[i] >> shift) & 2047] += 1
+        at = np.int64(0)
+        for digit in range(2048):
+            size = starts[digit]
+            starts[digit] = at
+            at += size
+        for i in range(count):
+            digit = (here[i] >> shift) & 2047
+            there[starts[digit]] = here[i]
+            starts[digit] += 1
+        here, there = there, here
+        shift += 11
+    if (shift // 11) & 1:
+        for i in range(count):
+            ids[i] = here[i]

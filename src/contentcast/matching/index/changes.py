@@ -170,7 +170,7 @@ def recode(cells, mine, column, old, new):
         low = cells.cell[mine[i], BASE] + column * cells.cell[mine[i], ROOM]
         for k in range(low, low + cells.cell[mine[i], COUNT]):
             code = cells.arena[k]
-            if code != ABSENT_CODE and code != GREATEST_CODE:
+            if ABSENT_CODE + 1 < code < GREATEST_CODE:
                 cells.arena[k] = new[np.searchsorted(old, code)]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index import bitmaps, kernels
-from contentcast.matching.index.codes import Dictionary
+from contentcast.matching.index.codes import ABSENT_KEY, Dictionary
 from contentcast.matching.index.entries import Attributes, Column, Entries
 from contentcast.matching.index.plan import (
     BITMAPS,
@@ -30,8 +30,9 @@ from contentcast.matching.index.plan import (
     residual_signatures,
     widened,
 )
-from contentcast.matching.index.scales import ABSENT_CODE, GREATEST_CODE, Scale
+from contentcast.matching.index.scales import ABSENT_CODE, GREATEST_CODE, LEAST_CODE, Scale
 from contentcast.matching.index.store import Group, Store, ordered
+from contentcast.model.keys import key_ends
 
 Ints = npt.NDArray[np.int64]
 
@@ -244,7 +245,9 @@ class Filing:
         for (form, name), column in entries.columns.items():
             if form != "range":
                 continue
-            changed = self.scales.setdefault(name, Scale()).add(np.concatenate([column.value, column.last]))
+            least, greatest = self._open_ends(name)
+            ends = np.concatenate([column.value[column.value > least], column.last[column.last < greatest]])
+            changed = self.scales.setdefault(name, Scale()).add(ends)
             if changed is not None:
                 self.store.recode(name, *changed)
 
@@ -331,7 +334,16 @@ class Filing:
         return columns
 
     def _codes(self, name: str, keys: Ints) -> Any:
-        return self.scales[name].codes_of(keys) if len(keys) else keys
+        if not len(keys):
+            return keys
+        least, greatest = self._open_ends(name)
+        codes = self.scales[name].codes_of(np.clip(keys, None, self.scales[name].points[-1]))
+        return np.where(keys <= least, LEAST_CODE, np.where(keys >= greatest, GREATEST_CODE, codes))
+
+    def _open_ends(self, name: str) -> tuple[int, int]:
+        """With which keys a range begins and ends that is open on that side."""
+        least, greatest = key_ends(self.attributes.space.kinds[name])
+        return max(least, ABSENT_KEY + 1), greatest
 
     def _gate_bits(self, gate: Gate) -> Any:
         """What the gate has tested, [word, 1]."""

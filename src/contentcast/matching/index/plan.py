@@ -27,7 +27,7 @@ from contentcast.matching.index.codes import ABSENT_KEY
 from contentcast.matching.index.entries import Attributes, Entries
 from contentcast.model.keys import key_ends
 
-PROBE_NS: Final = 8.0
+PROBE_NS: Final = 12.0
 CANDIDATE_NS: Final = 0.3
 TEST_NS: Final = 0.15
 SAMPLE: Final = 6000

@@ -8,7 +8,7 @@ from typing import Final
 from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY
 from contentcast.matching.index.entries import Attributes
-from contentcast.matching.index.scales import ABSENT_CODE, GREATEST_CODE, Scale
+from contentcast.matching.index.scales import ABSENT_CODE, GREATEST_CODE, LEAST_CODE, Scale
 from contentcast.matching.index.store import Store
 from contentcast.model.constraint import Constraint
 from contentcast.model.keys import cut_after, key_ends, value_of
@@ -50,7 +50,7 @@ def read_entry(attributes: Attributes, scales: dict[str, Scale], store: Store, c
         else:
             first, last = {"low": (number, GREATEST_CODE), "high": (ABSENT_CODE, number)}.get(kind, (number, second))
             if (first, last) != (ABSENT_CODE, GREATEST_CODE):
-                low_key = ABSENT_KEY + 1 if first == ABSENT_CODE else scales[arg].key_of(first)
+                low_key = ABSENT_KEY + 1 if first <= LEAST_CODE else scales[arg].key_of(first)
                 last_key = GREATEST_KEY if last == GREATEST_CODE else scales[arg].key_of(last)
                 found[arg] = _range(attributes.space.kinds[arg], low_key, last_key)
     return Conjunction.of(attributes.space, found)

@@ -7,7 +7,7 @@ the point below it if it lies between two, so comparing codes is comparing keys,
     codes    -2^31      -40       900           8.30 -> -40    8.50 -> -39    8.70 -> 900    9 -> 901    absent -> -2^31
 
 Codes have gaps, so that later points fit in between; where a gap is used up all codes are given anew, and the columns that hold
-them are rewritten (`Store.recode`). Points are never given up.
+them are rewritten (`Store.recode`). Points are never given up. The ends of a range that is open on one side are no points.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc"
@@ -25,10 +25,14 @@ from contentcast.matching.index.codes import ABSENT_KEY
 from contentcast.matching.index.value_tables import frozen
 
 ABSENT_CODE: Final = -(2**31)
+LEAST_CODE: Final = ABSENT_CODE + 1
+"""Of a key below all points; as the beginning of a range: any value."""
 GREATEST_CODE: Final = 2**31 - 1
+"""As the end of a range: any value."""
 _MARGIN: Final = 4
 """Codes kept free at both ends: a key below all points, and above, has a code of its own."""
 MOST_HEADS: Final = 1 << 16
+HEADS_PER_POINT: Final = 4
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -87,7 +91,7 @@ class Scale:
         """How many points there are up to the beginning of each of many equal stretches, where searching begins."""
         if self._heads is None:
             first, last = (int(self.points[1]), int(self.points[-1])) if len(self.points) > 1 else (0, 0)
-            wanted = min(MOST_HEADS, max(2, len(self.points)))
+            wanted = min(MOST_HEADS, HEADS_PER_POINT * len(self.points))
             shift = max(0, (last - first).bit_length() - (wanted.bit_length() - 1))
             steps = np.arange(((last - first) >> shift) + 2, dtype=np.uint64) << np.uint64(shift)
             bounds = (np.array([first]).view(np.uint64) + steps).view(np.int64)  # wraps as it should

@@ -30,43 +30,53 @@ class SingleMatcher:
         self._views = views
         self._header = views.header
         self._room = FIRST_ROOM
+        self._idle: list[_Scratch] = []
         self._space = index.space
         self._several = index.store.several_count > 0
         words = index.filing.words
-        self._attributes: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int]]] = {}
-        """name -> the values' own type, the kind, word, shift and codes to compare, places of the value as a number."""
+        self._texts: dict[str, tuple[dict[Any, int], int, int] | None] = {}
+        """Of each text attribute codes, word and shift, or None if no subscription compares it."""
+        self._floats: dict[str, int] = {}
+        """Of each float attribute that is compared by order only its place."""
+        self._others: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int]]] = {}
+        """Of all: the values' own type, the kind, word, shift and codes to compare, places of the value as a number."""
         for name, kind in kinds.items():
             dictionary = index.attributes.dictionaries.get(name)
             used = dictionary if dictionary is not None and dictionary.bits else None
+            word, shift = (used.word, used.shift) if used is not None else (0, 0)
+            codes = used.codes if used is not None else None
+            if kind.name == "string":
+                self._texts[name] = None if codes is None else (codes, word, shift)
             places = [words + coded.index(name)] if name in coded else []
             places += [words + len(coded) + keyed.index(name)] if name in keyed else []
-            self._attributes[name] = (
-                type(kind.least),
-                kind,
-                used.word if used is not None else 0,
-                used.shift if used is not None else 0,
-                used.codes if used is not None else None,
-                places,
-            )
+            if kind.name == "float" and codes is None and len(places) == 1:
+                self._floats[name] = places[0]
+            self._others[name] = type(kind.least), kind, word, shift, codes, places
         floats = [kinds[name].name == "float" for name in (*coded, *keyed)]
-        self._pack = struct.Struct("<" + "q" * words + "".join("d" if each else "q" for each in floats)).pack
+        self._pack_into = struct.Struct("<" + "q" * words + "".join("d" if each else "q" for each in floats)).pack_into
         self._blank = [0] * words + [float("nan") if each else ABSENT_KEY for each in floats]
 
     def match(self, event: Mapping[str, Any]) -> list[int]:
         """The ids of one event, ascending."""
         numbers: list[Any] = self._blank.copy()
-        attributes = self._attributes
+        texts, floats, others = self._texts, self._floats, self._others
         for name, value in event.items():
-            if value is None:
-                continue
-            found = attributes.get(name)
-            if found is None:
-                raise EventError(f"{self._space.name} has no attribute {name!r}{nearest(str(name), self._space.names)}")
-            exact, kind, word, shift, codes, places = found
-            if type(value) is str and exact is str:
-                if codes is not None:
+            sort = type(value)
+            if sort is str and name in texts:
+                compared = texts[name]
+                if compared is not None:
+                    codes, word, shift = compared
                     numbers[word] |= codes.get(value, UNKNOWN) << shift
                 continue
+            if sort is float and name in floats and value == value:
+                numbers[floats[name]] = value
+                continue
+            if value is None:
+                continue
+            found = others.get(name)
+            if found is None:
+                raise EventError(f"{self._space.name} has no attribute {name!r}{nearest(str(name), self._space.names)}")
+            exact, kind, word, shift, coded, places = found
             if type(value) is not exact or not (
                 value == value if exact is float else exact is int and ABSENT_KEY < value <= INT_GREATEST
             ):
@@ -74,21 +84,32 @@ class SingleMatcher:
                     value = kind.check(value)
                 except ValueError as reason:
                     raise EventError(f"event 0, attribute {name}: {reason}") from None
-            if codes is not None:
-                numbers[word] |= codes.get(key_of(kind, value) if kind.name in KEYED else value, UNKNOWN) << shift
+            if coded is not None:
+                numbers[word] |= coded.get(key_of(kind, value) if kind.name in KEYED else value, UNKNOWN) << shift
             for place in places:
                 numbers[place] = value if exact is float else max(key_of(kind, value), ABSENT_KEY + 1)
-        packed = np.frombuffer(self._pack(*numbers), np.int64)
         while True:
-            out = np.empty(self._room, np.int64)
-            count = match_one(self._header, packed, out)
+            try:
+                scratch = self._idle.pop()
+            except IndexError:
+                scratch = _Scratch(len(numbers), self._room)
+            self._pack_into(scratch.bytes, 0, *numbers)
+            count = match_one(self._header, scratch.numbers, scratch.out)
             if count >= 0:
-                ids: list[int] = out[:count].tolist()
-                if self._several:
-                    return sorted(set(ids))
-                ids.sort()
-                return ids
-            self._room *= 2
+                ids: list[int] = scratch.out[:count].tolist()
+                self._idle.append(scratch)
+                return sorted(set(ids)) if self._several else ids
+            self._room = 2 * len(scratch.out)
+
+
+class _Scratch:
+    """What one call writes to; a thread takes one and puts it back."""
+
+    __slots__ = ("bytes", "numbers", "out")
+
+    def __init__(self, count: int, room: int) -> None:
+        self.bytes = bytearray(8 * count)
+        self.numbers, self.out = np.frombuffer(self.bytes, np.int64), np.empty(room, np.int64)
 
 
 assert ABSENT == 0  # a blank word says that every attribute is absent
