@@ -156,15 +156,23 @@ class Bitmaps:
 
     def codes(self, slot: int) -> dict[str, int]:
         """What an entry asks for: the code of each attribute that it tests."""
+        found = self.all_codes(np.array([slot]))
+        return {name: int(codes[0]) for name, codes in found.items() if codes[0] >= 0}
+
+    def all_codes(self, slots: Ints) -> dict[str, Ints]:
+        """The same for many slots: for each attribute their codes, -1 where they do not test it."""
         found = {}
-        accepted = (self.rows[:, slot >> 6] >> np.int64(slot & 63)) & 1
         for at, name in enumerate(self.names):
             mine = self.field_of == self.field_of[at]
             first = int(self.first_row[self.field_of[at]])
-            rows = np.flatnonzero(accepted[first : first + int(self.radix[mine].prod())])
-            codes = np.unique((rows // self.stride[at]) % self.radix[at])
-            if len(codes) == 1:
-                found[name] = int(codes[0])
+            code_of = (np.arange(int(self.radix[mine].prod())) // self.stride[at]) % self.radix[at]
+            codes, times = np.full(len(slots), -1, np.int64), np.zeros(len(slots), np.int64)
+            for code in range(int(self.radix[at])):
+                accepting = np.bitwise_or.reduce(self.rows[first + np.flatnonzero(code_of == code)])
+                accepted = (accepting[slots >> 6] >> (slots & 63)) & 1 == 1
+                codes[accepted] = code
+                times += accepted
+            found[name] = np.where(times == 1, codes, -1)
         return found
 
     def arrays(self) -> dict[str, Any]:

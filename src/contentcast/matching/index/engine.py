@@ -19,10 +19,10 @@ import pyarrow as pa
 from contentcast.matching.index import changes, kernels
 from contentcast.matching.index.by_address import addresses, match_many
 from contentcast.matching.index.codes import column_keys
-from contentcast.matching.index.entries import Attributes, entries_of, joined
+from contentcast.matching.index.entries import Attributes, entries_of, joined, without_the_unused
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.lanes import fill_rows
-from contentcast.matching.index.reading import read_entry, read_slot, text_numbers
+from contentcast.matching.index.reading import read_all, read_entry, read_slot, text_numbers
 from contentcast.matching.index.room import room_for
 from contentcast.matching.index.single import SingleMatcher
 from contentcast.matching.index.store import Store
@@ -127,14 +127,14 @@ class CellIndex:
     def _plan_anew(self, ids: Ints, table: PredicateTable) -> None:
         """Plan for what is there and what comes, and file it all."""
         old_ids = self.ids()
-        parts = [(ids, table)]
-        if len(old_ids):
-            parts.insert(0, (old_ids, PredicateTable.of(self.space, [self.predicate(int(each)) for each in old_ids])))
-        self.attributes, self.store = Attributes(self.space), Store()
+        old = read_all(self.attributes, self.filing, self.store, old_ids)
+        self.attributes, self.store = without_the_unused(self.attributes, old), Store()
         self.filing = Filing(self.attributes, self.store)
-        entries = joined([entries_of(each, self.attributes) for _, each in parts], [len(each) for each, _ in parts])
+        for text in self.attributes.texts.values():
+            text.uses = [0] * len(text.uses)  # counted again as they are filed
+        entries = joined([old, entries_of(table, self.attributes)], [len(old_ids), len(ids)])
         chosen = self.filing.plan(entries)
-        self.filing.insert(np.concatenate([each for each, _ in parts]), entries, chosen)
+        self.filing.insert(np.concatenate([old_ids, ids]), entries, chosen)
         self.planned_for = self.count + len(ids)
         self._views = None
 

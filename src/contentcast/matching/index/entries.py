@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, Dictionary
+from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, FIRST, Dictionary
 from contentcast.matching.index.texts import Answers, TextIndex
 from contentcast.model.constraint import Constraint
 from contentcast.model.keys import KEYED, key_of, last_key
@@ -250,3 +250,19 @@ def joined(parts: list[Entries], predicates: list[int]) -> Entries:
         np.concatenate([part.multiple for part in parts]),
         columns,
     )
+
+
+def without_the_unused(attributes: Attributes, entries: Entries) -> Attributes:
+    """The attributes with the values and sets that these entries use, which get the new numbers; texts are as they were."""
+    fresh = Attributes(attributes.space, texts=attributes.texts, answers=attributes.answers)
+    for (form, name), column in entries.columns.items():
+        used, place = np.unique(column.value, return_inverse=True)
+        if form == "equal":
+            old, new = attributes.dictionaries[name], fresh.dictionary(name)
+            numbers = [code if code < FIRST else new.code(old.values[code - FIRST]) for code in used.tolist()]
+        elif form == "set":
+            numbers = [fresh.set_number(attributes.sets[number]) for number in used.tolist()]
+        else:
+            continue
+        column.value = np.array(numbers, np.int64)[place]
+    return fresh

@@ -241,3 +241,52 @@ def test_saving_leaves_nothing_half_written(index: cc.MatchIndex, tmp_path: Path
         index.save(tmp_path / "no such folder" / "index")
     index.save(tmp_path / "index")
     assert os.listdir(tmp_path) == ["index"]
+
+
+def test_a_new_plan_forgets_values_that_nobody_names_any_more() -> None:
+    space = cc.Space("orders", order="string", state="int", price="float")
+    index = cc.MatchIndex(space)
+    for begin in range(0, 40_000, 1_000):
+        texts = [f"order = 'o{number}' AND price NOT IN ({number}, 5, 7)" for number in range(begin, begin + 1_000)]
+        index.add_many(range(begin, begin + 1_000), texts)
+        if begin >= 3_000:
+            index.remove_many(range(begin - 3_000, begin - 2_000))
+    assert len(index) == 3_000
+    assert len(index._cells.attributes.dictionaries["order"]) < 20_000
+    assert len(index._cells.attributes.sets) < 40_000
+    assert index.match({"order": "o39999", "price": 1.0}) == [39_999]
+    assert index.match({"order": "o39999", "price": 39_999.0}) == []
+    assert index.match({"order": "o10", "price": 1.0}) == []
+
+
+def test_a_new_plan_keeps_every_subscription() -> None:
+    """All forms of entries, read back by columns: equal, ranges on one side or both, sets, texts, alternatives, long ids."""
+    market = scenario("market", seed=4)
+    texts = market.subscriptions(2_500)["predicate"].to_pylist()
+    forms = [
+        "price NOT IN (1, 2) AND side = 'buy'",
+        "venue LIKE '%dark%' AND volume > 100",
+        "NOT contains(venue, 'open') OR symbol IS NULL",
+        "price IS NOT NULL AND volume IS NULL",
+        "price < 20 AND price > 10 OR exchange IN ('NYSE', 'LSE')",
+        "price >= 30",
+        "volume <= 700 AND symbol <> 'IBM'",
+        "FALSE",
+    ]
+    index, grown = cc.MatchIndex(market.space), cc.MatchIndex(market.space)
+    ids = [number if number % 5 else 2**35 + number for number in range(len(texts) + 40 * len(forms))]
+    texts = [*texts, *(forms * 40)]
+    index.add_many(ids, texts)
+    order = sorted(range(len(ids)), key=lambda at: at * 7919 % len(ids))
+    for begin in range(0, len(order), 60):
+        some = order[begin : begin + 60]
+        grown.add_many([ids[at] for at in some], [texts[at] for at in some])
+    assert grown._cells.planned_for > 60
+    events = market.events(300, 0)
+    expected, found = index.match_lists(events).to_pylist(), grown.match_lists(events).to_pylist()
+    assert [sorted(each) for each in found] == [sorted(each) for each in expected]
+    assert all(grown.predicate(ids[at]) == index.predicate(ids[at]) for at in order[:200])
+    grown.remove_many([ids[at] for at in order[:1_500]])
+    index.remove_many([ids[at] for at in order[:1_500]])
+    expected, found = index.match_lists(events).to_pylist(), grown.match_lists(events).to_pylist()
+    assert [sorted(each) for each in found] == [sorted(each) for each in expected]
