@@ -26,6 +26,21 @@ def test_contenders_run_in_turns_and_each_round_begins_with_another() -> None:
     assert [len(each.seconds) for each in timed.values()] == [2, 2, 2]
 
 
+def test_a_quick_one_warms_up_and_is_called_again_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("benchmarks.timing.perf_counter", lambda: clock[0])
+    calls: list[str] = []
+
+    def lasts(name: str, seconds: float) -> None:
+        calls.append(name)
+        clock[0] += seconds
+
+    jobs = {"slow": (1, lambda _: lasts("slow", 2.0)), "quick": (1, lambda _: lasts("quick", 0.3))}
+    timed = in_turns(jobs, rounds=1, turn_s=1.0)
+    assert calls == ["slow", *["quick"] * 5]
+    assert [len(each.seconds) for each in timed.values()] == [1, 4]
+
+
 def test_one_that_has_used_its_budget_drops_out(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("benchmarks.timing.perf_counter", lambda: clock[0])
