@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index.codes import Dictionary
-from contentcast.matching.index.kernels import BLOCK, SLACK, Bits
+from contentcast.matching.index.layout import BLOCK, SLACK, Bits
 
 Ints = npt.NDArray[np.int64]
 

@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 from contentcast.matching.index import kernels
 from contentcast.matching.index.codes import ABSENT_KEY
-from contentcast.matching.index.kernels import Bits, Cells, Events, Groups
+from contentcast.matching.index.layout import Bits, Cells, Events, Groups
 from contentcast.matching.index.scales import look_up_keys
 
 FLOATS = 5

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from contentcast.matching.index.kernels import (
+from contentcast.matching.index.kernels import spread
+from contentcast.matching.index.layout import (
     ABSENT_CODE,
     BASE,
     COUNT,
@@ -23,7 +24,6 @@ from contentcast.matching.index.kernels import (
     PLAIN,
     ROOM,
     SLACK,
-    spread,
 )
 
 

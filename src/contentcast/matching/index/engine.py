@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from contentcast.matching.index import changes, kernels
+from contentcast.matching.index import changes, layout
 from contentcast.matching.index.by_address import addresses, match_many
 from contentcast.matching.index.codes import column_keys
 from contentcast.matching.index.entries import Attributes, entries_of, joined, without_the_unused
@@ -53,7 +53,7 @@ class Matches:
 
     def rows(self, first: int = 0) -> Ints:
         """For each id the number of its event, counting from `first`."""
-        rows = room_for(len(self.ids) + kernels.SLACK)
+        rows = room_for(len(self.ids) + layout.SLACK)
         fill_rows(self.ends, rows, first, len(self.ids) >= STREAMED_FROM)
         return rows[: len(self.ids)]
 
@@ -61,9 +61,9 @@ class Matches:
 class Views(NamedTuple):
     """What the kernels read, and where an attribute's codes, keys and texts stand in an encoded batch."""
 
-    groups: kernels.Groups
-    cells: kernels.Cells
-    bits: kernels.Bits
+    groups: layout.Groups
+    cells: layout.Cells
+    bits: layout.Bits
     code_column: dict[str, int]
     key_column: dict[str, int]
     text_column: dict[str, int]
@@ -248,7 +248,7 @@ class CellIndex:
         for name, scale in zip(code_column, scales, strict=True):
             arrays += [scale.points, scale.codes, ranks[name], scale.heads()[0]]
         rows = self.store.cell[: self.store.cell_count]
-        header = [int(rows[:, kernels.COUNT].max(initial=0)), int(rows[:, kernels.OUTPUT].max(initial=1))]
+        header = [int(rows[:, layout.COUNT].max(initial=0)), int(rows[:, layout.OUTPUT].max(initial=1))]
         header += [self.filing.words, len(code_column), len(key_column)]
         header += [int(self.space.kinds[name].name == "float") for name in (*code_column, *key_column)]
         header += [scale.heads()[1] for scale in scales]
@@ -259,7 +259,7 @@ class CellIndex:
         self._single = None  # it holds the addresses of the arrays that were
         return made
 
-    def encode(self, records: pa.RecordBatch) -> kernels.Events:
+    def encode(self, records: pa.RecordBatch) -> layout.Events:
         """The batch as the kernels read it. The columns have the space's types; a missing one is absent everywhere."""
         views = self.views()
         count = records.num_rows
@@ -282,7 +282,7 @@ class CellIndex:
         set_keys = np.empty((len(views.key_column), count), np.int64)
         for name, at in views.key_column.items():
             set_keys[at] = column_keys(self.space.kinds[name], column(name))
-        return kernels.Events(words, codes, ranks, set_keys, *self._encode_texts(views.text_column, column, count))
+        return layout.Events(words, codes, ranks, set_keys, *self._encode_texts(views.text_column, column, count))
 
     def _encode_texts(self, text_column: dict[str, int], column: Any, count: int) -> tuple[Any, ...]:
         answers = self.attributes.answers
@@ -334,14 +334,14 @@ class CellIndex:
         while done < count:
             if most is None and room == 0:
                 per_event = found / done if done else self._per_event
-                room = int(per_event * (count - done) * 1.2) + 2 * kernels.BLOCK
-            out = room_for(room + kernels.SLACK)
+                room = int(per_event * (count - done) * 1.2) + 2 * layout.BLOCK
+            out = room_for(room + layout.SLACK)
             if most is not None:
-                out = out[: room + kernels.SLACK]
+                out = out[: room + layout.SLACK]
             following = match_many(views.header, batch, done, count, out, ends, len(out) >= STREAMED_FROM, stamps)
             stamps[:] = 0
             if following == done:
-                room = 2 * room + kernels.BLOCK  # not even one event fits; a cell's ids are counted before they are tested
+                room = 2 * room + layout.BLOCK  # not even one event fits; a cell's ids are counted before they are tested
                 continue
             ids = out[: int(ends[following - 1])]
             yield done, Matches(ends[done:following].copy(), ids)

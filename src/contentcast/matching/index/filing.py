@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index import bitmaps, kernels
+from contentcast.matching.index import bitmaps, layout
 from contentcast.matching.index.codes import ABSENT_KEY, Dictionary
 from contentcast.matching.index.entries import Attributes, Column, Entries
 from contentcast.matching.index.plan import (
@@ -360,7 +360,7 @@ class Filing:
             return columns, cell_of, ones
         mixed = cell_of.astype(np.int64)
         for column in columns[1:]:
-            mixed = (mixed ^ column) * np.int64(kernels.SPREAD)
+            mixed = (mixed ^ column) * np.int64(layout.SPREAD)
             mixed ^= mixed >> 29
         if len(np.unique(mixed)) * LEAST_RUN > count:
             return columns, cell_of, ones

@@ -25,10 +25,11 @@ _free: deque[tuple[int, int, mmap.mmap]] = deque()
 
 
 def room_for(count: int) -> npt.NDArray[np.int64]:
-    """An array of at least so many numbers, holding anything; a large one begins at a page."""
+    """An array of at least so many numbers, holding anything, that begins a line of 64 bytes."""
     wanted = 8 * count
     if wanted < SMALLEST or not hasattr(mmap, "MAP_PRIVATE"):
-        return np.empty(count, np.int64)
+        found = np.empty(count + 8, np.int64)
+        return found[-found.ctypes.data // 8 % 8 :]
     size = 1 << (wanted - 1).bit_length()
     used, piece = _taken(size)
     lease: Any = (ctypes.c_char * size).from_buffer(piece)  # every array made of it keeps it alive

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index import changes, kernels
+from contentcast.matching.index import changes, layout
 from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.changes import References
-from contentcast.matching.index.kernels import Cells, Groups
+from contentcast.matching.index.layout import Cells, Groups
 from contentcast.matching.index.plan import LEVEL_BITS, Gate, Test
 
 Ints = npt.NDArray[np.int64]
@@ -26,14 +26,14 @@ Ints = npt.NDArray[np.int64]
 
 _WIDTH: Final = {"word": 2, "range": 2, "low": 1, "high": 1, "set": 1, "text": 1}
 _TEST: Final = {
-    "word": kernels.T_WORD,
-    "low": kernels.T_LOW,
-    "high": kernels.T_HIGH,
-    "range": kernels.T_RANGE,
-    "set": kernels.T_SET,
-    "text": kernels.T_TEXT,
+    "word": layout.T_WORD,
+    "low": layout.T_LOW,
+    "high": layout.T_HIGH,
+    "range": layout.T_RANGE,
+    "set": layout.T_SET,
+    "text": layout.T_TEXT,
 }
-_GATE: Final = {"open": kernels.OPEN, "equal": kernels.EQUAL, "cells": kernels.CELLS, "text": kernels.TEXT}
+_GATE: Final = {"open": layout.OPEN, "equal": layout.EQUAL, "cells": layout.CELLS, "text": layout.TEXT}
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Store:
     arena: Any = field(default_factory=lambda: np.empty(1 << 12, np.int32))
     free: int = 0
     cell_count: int = 0
-    cell: Ints = field(default_factory=lambda: np.zeros((64, kernels.CELL_ROW), np.int64))
+    cell: Ints = field(default_factory=lambda: np.zeros((64, layout.CELL_ROW), np.int64))
     group_of: Any = field(default_factory=lambda: _zeros(64, np.int32))
     key_of: Ints = field(default_factory=lambda: _zeros(64))
     table: Ints = field(default_factory=lambda: np.full((64, 2), -1, np.int64))
@@ -99,15 +99,15 @@ class Store:
 
     @property
     def base(self) -> Ints:
-        return self.cell[:, kernels.BASE]
+        return self.cell[:, layout.BASE]
 
     @property
     def count(self) -> Ints:
-        return self.cell[:, kernels.COUNT]
+        return self.cell[:, layout.COUNT]
 
     @property
     def room(self) -> Ints:
-        return self.cell[:, kernels.ROOM]
+        return self.cell[:, layout.ROOM]
 
     # --- views for the kernels
 
@@ -136,7 +136,7 @@ class Store:
             tables.append(group.table)
             sizes.append(group.size)
             shifts.append(64 - (group.size.bit_length() - 1) if group.size else 63)
-            shapes.append(kernels.SHAPES.get(tuple(kind for kind, _ in group.tests), kernels.OTHER))
+            shapes.append(layout.SHAPES.get(tuple(kind for kind, _ in group.tests), layout.OTHER))
             for (kind, arg), column in group.columns():
                 test_kinds.append(_TEST[kind])
                 test_args.append(arg if kind == "word" else columns_for.get(kind, code_column)[arg])
@@ -173,8 +173,8 @@ class Store:
             fresh = places >= first_new
             self.group_of[places[fresh]] = number
             self.key_of[places[fresh]] = keys[at[fresh]]
-            self.cell[places[fresh], kernels.PLAIN] = 1
-            self.cell[places[fresh], kernels.GROUP] = number
+            self.cell[places[fresh], layout.PLAIN] = 1
+            self.cell[places[fresh], layout.GROUP] = number
         return found
 
     def _fit_table(self, group: Group, keys: Ints, reach: int) -> None:
@@ -229,14 +229,14 @@ class Store:
 
     def _fit_arena(self, size: int) -> None:
         # np.empty takes no memory until it is written: room for twice as much costs nothing, and moving is rare.
-        self.arena = _fit(self.arena, size + kernels.SLACK, None)
+        self.arena = _fit(self.arena, size + layout.SLACK, None)
 
     def add_runs(self, starts: Ints, lengths: Ints, ids: Ints) -> int:
         """Runs of ids with one entry; returns the number of the first."""
         first = len(self.run_start)
         self.run_start = np.concatenate([self.run_start, starts + len(self.run_ids)])
         self.run_length = np.concatenate([self.run_length, lengths])
-        self.run_ids = np.concatenate([self.run_ids, ids, _zeros(kernels.SLACK)])
+        self.run_ids = np.concatenate([self.run_ids, ids, _zeros(layout.SLACK)])
         return first
 
     def add_several(self, ids: Ints) -> Ints:

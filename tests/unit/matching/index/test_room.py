@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import contentcast as cc
 from contentcast.matching.index import room
@@ -60,3 +61,11 @@ def test_results_that_go_past_the_caches_are_the_same() -> None:
     ]
     expected = np.concatenate([piece["event"].to_numpy() + 100 * at for at, piece in enumerate(pieces)])
     assert whole["event"].to_numpy().tolist() == expected.tolist()
+
+
+def test_all_begin_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [room.room_for(count) for count in (1, 9, 1_000, 33_000, 100_000)]
+    monkeypatch.delattr("mmap.MAP_PRIVATE")
+    held += [room.room_for(count) for count in (1, 9, 1_000, 33_000, 100_000)]
+    assert {each.ctypes.data % 64 for each in held} == {0}
+    assert [len(each) >= count for each, count in zip(held, (1, 9, 1_000, 33_000, 100_000) * 2, strict=True)] == [True] * 10

@@ -1,0 +1,97 @@
+"""The arrays that the kernels walk: what stands where in them, and the numbers that they share with those who fill them."""
+
+# Numba reads the tuples' fields by place; their arrays are of the types that the comments say, else int64.
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+OPEN, EQUAL, CELLS, TEXT = 0, 1, 2, 3
+T_WORD, T_LOW, T_HIGH, T_RANGE, T_SET, T_TEXT = 0, 1, 2, 3, 4, 5
+ABSENT_CODE, GREATEST_CODE = -(2**31), 2**31 - 1
+SPREAD = -7046029254386353131
+BASE, COUNT, ROOM, OUTPUT, PLAIN, GROUP = 0, 1, 2, 3, 4, 5
+"""Of a cell: where it begins, entries, room for entries, how many ids it writes at most, 1 if no id is negative, its group."""
+CELL_ROW = 8
+ONLY_WORD, ONLY_RANGE, RANGE_LOW, WORD_RANGE, WORD_RANGE_LOW, OTHER = 1, 2, 3, 4, 5, 6
+"""Shapes: the groups' most common sets of tests, which have loops of their own; 0 for none."""
+SHAPES = {
+    (): 0,
+    ("word",): ONLY_WORD,
+    ("range",): ONLY_RANGE,
+    ("range", "low"): RANGE_LOW,
+    ("word", "range"): WORD_RANGE,
+    ("word", "range", "low"): WORD_RANGE_LOW,
+}
+STRETCH = 256
+"""Events whose gates are looked up together."""
+MOST_OPENED = 1 << 16
+STREAMED = 1024
+"""Ids that are written together, where they go past the caches."""
+BLOCK = 512
+"""Entries whose bits of a bitmap are looked at together."""
+
+
+class Groups(NamedTuple):
+    """One row per group: its gate, its table, its tests."""
+
+    gate: np.ndarray  # kind
+    arg: np.ndarray  # the word, the code column or the text column
+    mask: np.ndarray  # equal: the mask; cells: the level's shift
+    table: np.ndarray  # where its table begins
+    size: np.ndarray  # slots of the table (a power of two for equal)
+    shift: np.ndarray  # equal: 64 - log2(size)
+    shape: np.ndarray
+    tests: np.ndarray  # where its tests begin; one more than groups
+    test_kind: np.ndarray
+    test_arg: np.ndarray
+    test_column: np.ndarray
+
+
+class Cells(NamedTuple):
+    """What an event needs of a cell, or of a table's slot, stands in one row, so that it is fetched at once."""
+
+    arena: np.ndarray  # int32
+    cell: np.ndarray  # [cell, BASE | COUNT | ROOM | OUTPUT | PLAIN | GROUP]
+    table: np.ndarray  # [slot, (key, cell)]; cell -1: empty
+    run_start: np.ndarray
+    run_length: np.ndarray
+    run_ids: np.ndarray
+    several: np.ndarray  # ids of the subscriptions with several conjunctions
+    set_start: np.ndarray
+    set_pairs: np.ndarray
+
+
+class Bits(NamedTuple):
+    """Bitmaps: one row of bits per field and value (see `bitmaps`)."""
+
+    word: np.ndarray  # per attribute: which word of the event
+    shift: np.ndarray
+    mask: np.ndarray
+    field: np.ndarray
+    stride: np.ndarray  # rows by which one more of its code moves on
+    first_row: np.ndarray  # per field
+    rows: np.ndarray  # [row, word]
+    summary: np.ndarray  # [row, word]: bit k: block k of the row is not all zeros
+    ids: np.ndarray  # int32, per bit
+    plain: np.ndarray  # one number: 1 if no id is negative
+
+
+class Events(NamedTuple):
+    """One batch, encoded: [column, event]."""
+
+    words: np.ndarray
+    codes: np.ndarray  # int32: order codes
+    ranks: np.ndarray  # int32: the grid cell of each code, where there is a grid
+    keys: np.ndarray
+    text_value: np.ndarray  # the row of the value's answers; -1: absent
+    holds_start: np.ndarray  # of all columns together
+    fails_start: np.ndarray
+    holds: np.ndarray
+    fails: np.ndarray
+    most_texts: np.ndarray  # one number: how many text constraints one event satisfies at most
+
+
+SLACK = 32
+"""How many places past its end a kernel may read from the arena or write to the output."""
