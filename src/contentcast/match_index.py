@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from os import getpid
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from contentcast.language import as_predicate, parse_many, print_predicate
 from contentcast.language.printer import print_tree
-from contentcast.matching.index import CellIndex, Matches, load_index, save_index
+from contentcast.matching.index import CellIndex, Matches, in_one, load_index, save_index
 from contentcast.model.arrow_columns import check_column
 from contentcast.model.errors import ContentcastError, EventError
 from contentcast.model.event_batch import EventBatch, flattened
@@ -47,6 +48,7 @@ class MatchIndex:
         self._cells = CellIndex(space, Lock())
         self._fitting: pa.Schema | None = None
         """The last schema of events that fitted as it was."""
+        self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None
 
     # --- subscriptions
 
@@ -130,16 +132,16 @@ class MatchIndex:
 
         Columns go by name: others than the space's are ignored, a missing one is absent everywhere.
         """
-        records = self._as_records(events)
-        pieces = self._match_pieces(records, threads)
-        ids = pieces[0][1].ids if len(pieces) == 1 else np.concatenate([each.ids for _, each in pieces])
-        rows = np.concatenate([each.rows(first) for first, each in pieces]) if len(pieces) > 1 else pieces[0][1].rows()
+        pieces = self._match_pieces(self._as_records(events), threads)
+        if len(pieces) == 1:
+            rows, ids = pieces[0][1].rows(), pieces[0][1].ids
+        else:
+            rows, ids = in_one(pieces, self._threads(threads).map)
         return pa.RecordBatch.from_arrays([pa.array(rows), pa.array(ids)], schema=PAIRS)
 
     def match_lists(self, events: Events, *, threads: int = 1) -> pa.ListArray:
         """The same as one list of ids per event, without a row number for each pair."""
-        records = self._as_records(events)
-        pieces = self._match_pieces(records, threads)
+        pieces = self._match_pieces(self._as_records(events), threads)
         counts = np.concatenate([np.diff(each.ends, prepend=0) for _, each in pieces])
         offsets = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
@@ -170,9 +172,15 @@ class MatchIndex:
             return [(0, self._cells.match(records))]
         bounds = np.linspace(0, records.num_rows, threads + 1).astype(int).tolist()
         self._cells.prepare()
-        with ThreadPoolExecutor(threads) as pool:
-            slices = [records.slice(begin, end - begin) for begin, end in pairwise(bounds)]
-            return list(zip(bounds[:-1], pool.map(self._cells.match, slices), strict=True))
+        slices = [records.slice(begin, end - begin) for begin, end in pairwise(bounds)]
+        return list(zip(bounds[:-1], self._threads(threads).map(self._cells.match, slices), strict=True))
+
+    def _threads(self, count: int) -> ThreadPoolExecutor:
+        """They wait for the next batch; making them costs as much as matching a small one."""
+        wanted = count, getpid()  # a fork takes the pool along, but not its threads
+        if self._pool is None or self._pool[0] != wanted:
+            self._pool = wanted, ThreadPoolExecutor(count, thread_name_prefix="contentcast-match")
+        return self._pool[1]
 
     def _as_records(self, events: Events) -> pa.RecordBatch:
         """The space's columns in the space's types; anything that does not fit is named."""

@@ -6,7 +6,7 @@
                                    and        0 1 1 0     entries 1 and 2 match
 
 Attributes of very few values share a field, whose rows stand for their combinations. The entries are sorted when the plan is
-made, by the attributes that most of them test, so that a block of 512 of them mostly dies at once; a summary with one bit per
+made, by the attributes that most of them test, so that a block of them mostly dies at once; a summary with one bit per
 block and row tells which blocks are worth looking at. Later entries go to the end, or into the place of one that was removed.
 """
 
@@ -61,7 +61,7 @@ class Bitmaps:
     field_of: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     stride: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     first_row: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    rows: Ints = field(default_factory=lambda: np.zeros((0, 8), np.int64))
+    rows: Ints = field(default_factory=lambda: np.zeros((0, BLOCK // 64), np.int64))
     summary: Ints = field(default_factory=lambda: np.zeros((0, 1), np.int64))
     ids: Any = field(default_factory=lambda: np.zeros(0, np.int32))
     free: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -85,7 +85,7 @@ class Bitmaps:
         """Fields and rows for the attributes, which are in the order of `dictionaries`; no entries yet."""
         self.names = list(dictionaries)
         self._lay_out_fields([_radix(each) for each in dictionaries.values()])
-        self.rows = np.zeros((self._row_count(), 8), np.int64)
+        self.rows = np.zeros((self._row_count(), BLOCK // 64), np.int64)
         self.summary = np.zeros((self._row_count(), 1), np.int64)
 
     def _lay_out_fields(self, radix: list[int]) -> None:
@@ -131,10 +131,10 @@ class Bitmaps:
     def _fit_slots(self, count: int) -> None:
         if count <= 64 * self.rows.shape[1] and count + SLACK <= len(self.ids):
             return
-        words = 8 * -(-(count + count // 4) // BLOCK)
+        words = BLOCK // 64 * -(-(count + count // 4) // BLOCK)
         rows = np.zeros((len(self.rows), words), np.int64)
         rows[:, : self.rows.shape[1]] = self.rows
-        summary = np.zeros((len(self.rows), -(-words // 512)), np.int64)
+        summary = np.zeros((len(self.rows), -(-words // BLOCK)), np.int64)
         summary[:, : self.summary.shape[1]] = self.summary
         ids = np.zeros(64 * words + SLACK, np.int32)
         ids[: len(self.ids)] = self.ids
@@ -197,7 +197,7 @@ def _set_bits(bits, first, row_count, radix, words, masks, slots):
     rows, summary = bits.rows, bits.summary
     for i in range(len(slots)):
         word, bit = slots[i] >> 6, np.int64(1) << (slots[i] & 63)
-        block, block_bit = slots[i] >> 15, np.int64(1) << ((slots[i] >> 9) & 63)
+        block, block_bit = slots[i] // BLOCK // 64, np.int64(1) << (slots[i] // BLOCK & 63)
         for f in range(len(row_count)):
             for row in range(row_count[f]):
                 accepted = True

@@ -8,9 +8,9 @@ subscriptions come and again when there are many more of them than it was made f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from contentcast.matching.index.by_address import addresses, match_many
 from contentcast.matching.index.codes import column_keys
 from contentcast.matching.index.entries import Attributes, entries_of, joined, without_the_unused
 from contentcast.matching.index.filing import Filing
-from contentcast.matching.index.lanes import fill_rows
+from contentcast.matching.index.lanes import fill_rows, place_piece
 from contentcast.matching.index.reading import read_all, read_entry, read_slot, text_numbers
 from contentcast.matching.index.room import room_for
 from contentcast.matching.index.single import SingleMatcher
@@ -56,6 +56,25 @@ class Matches:
         rows = room_for(len(self.ids) + layout.SLACK)
         fill_rows(self.ends, rows, first, len(self.ids) >= STREAMED_FROM)
         return rows[: len(self.ids)]
+
+
+Run: TypeAlias = Callable[[Callable[[int], object], range], Iterable[object]]
+"""Calls a function with each number, in any order or at once, as `map` does."""
+
+
+def in_one(pieces: list[tuple[int, Matches]], run: Run) -> tuple[Ints, Ints]:
+    """The rows and the ids of several pieces, each with the number of its first event, one after the other."""
+    begins = np.cumsum([0, *(len(each.ids) for _, each in pieces)]).tolist()
+    total = begins[-1]
+    rows, ids = room_for(total + layout.SLACK), room_for(total + layout.SLACK)
+
+    def place(number: int) -> None:
+        first, piece = pieces[number]
+        place_piece(piece.ends, piece.ids, first, rows, ids, begins[number], total >= STREAMED_FROM)
+
+    for _ in run(place, range(len(pieces))):
+        pass
+    return rows[:total], ids[:total]
 
 
 class Views(NamedTuple):

@@ -155,7 +155,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
     row_words, summary_words = bits.rows.shape[1], bits.summary.shape[1]
     bit_rows, summary = bits.rows.reshape(-1), bits.summary.reshape(-1)
     fields = len(first_row)
-    row_at, block = np.empty(fields, np.int64), np.empty(32, np.uint16)
+    row_at, block = np.empty(fields, np.int64), np.empty(BLOCK // 16, np.uint16)
     tagged_ids = np.empty(max(largest, BLOCK) + SLACK, np.int64)
     passed = np.empty((largest >> 4) + 2, np.int64)
     width = len(gates) * (1 + events.most_texts[0]) + 1
@@ -228,12 +228,12 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                     while alive != 0:
                         number = 64 * s + lowest_one(alive)
                         alive &= alive - 1
-                        for k in range(32):
+                        for k in range(BLOCK // 16):
                             block[k] = 0xFFFF
                         f, some = np.int64(0), np.int64(1)
                         while f < fields:
                             following = min(fields, f + (6 if f == 0 else 12))
-                            some = and_rows(bit_rows, row_at, f, following, 8 * number, block)
+                            some = and_rows(bit_rows, row_at, f, following, (BLOCK // 64) * number, block)
                             f = fields if some == 0 else following
                         if some == 0:
                             continue

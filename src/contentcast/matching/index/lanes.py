@@ -19,6 +19,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from contentcast.matching.index.layout import BLOCK
+
 _LONG, _INT, _SHORT = ir.IntType(64), ir.IntType(32), ir.IntType(16)
 _LONGS, _INTS = ir.VectorType(_LONG, 8), ir.VectorType(_INT, 16)
 _MASK = ir.VectorType(ir.IntType(1), 16)
@@ -132,7 +134,7 @@ write_sixteen = _compress_sixteen if get_host_cpu_features().get("avx512f") else
 
 @intrinsic
 def and_rows(typing_context, rows, starts, first, last, offset, block):
-    """The 512 bits of `block` &= rows[starts[f] + offset ...] for f from `first` up to `last`.
+    """The bits of `block`, BLOCK of them, &= rows[starts[f] + offset ...] for f from `first` up to `last`.
 
     Bit k of the result: block[k], sixteen of these bits, is not 0.
     """
@@ -140,19 +142,19 @@ def and_rows(typing_context, rows, starts, first, last, offset, block):
     def generate(context, builder, signature, arguments):
         def row(number):
             start = builder.load(builder.gep(_data(context, builder, signature, arguments, 1), [number]))
-            place = _place(context, builder, signature, arguments, 0, builder.add(start, arguments[4]), _LONGS)
+            place = _place(context, builder, signature, arguments, 0, builder.add(start, arguments[4]), vector)
             return builder.load(place, align=8)
 
-        kept = cgutils.alloca_once(builder, _LONGS)
-        place = builder.bitcast(_data(context, builder, signature, arguments, 5), _LONGS.as_pointer())
+        vector, shorts = ir.VectorType(_LONG, BLOCK // 64), ir.VectorType(_SHORT, BLOCK // 16)
+        kept = cgutils.alloca_once(builder, vector)
+        place = builder.bitcast(_data(context, builder, signature, arguments, 5), vector.as_pointer())
         builder.store(builder.load(place, align=2), kept)
         with cgutils.for_range(builder, builder.sub(arguments[3], arguments[2])) as loop:
             builder.store(builder.and_(builder.load(kept), row(builder.add(arguments[2], loop.index))), kept)
         found = builder.load(kept)
         builder.store(found, place).align = 2
-        shorts = ir.VectorType(_SHORT, 32)
-        some = builder.icmp_unsigned("!=", builder.bitcast(found, shorts), ir.Constant(shorts, [0] * 32))
-        return builder.zext(builder.bitcast(some, _INT), _LONG)
+        some = builder.icmp_unsigned("!=", builder.bitcast(found, shorts), ir.Constant(shorts, [0] * (BLOCK // 16)))
+        return builder.zext(builder.bitcast(some, ir.IntType(BLOCK // 16)), _LONG)
 
     return types.int64(rows, starts, first, last, offset, block), generate
 
@@ -249,4 +251,37 @@ def fill_rows(ends, rows, first, streaming):
             aligned += 8
         for k in range(aligned, end):
             rows[k] = number
+        at = end
+
+
+@nb.njit(nogil=True, cache=True)
+def place_piece(ends, ids, first, rows, out, begin, streaming):
+    """Put a piece of the matches, whose events count from `first`, into rows and out from `begin` on, and nothing beside it.
+
+    `streaming`: past the caches, rows[0] and out[0] beginning a line.
+    """
+    count = np.int64(len(ids))
+    k = np.int64(0)
+    if streaming:
+        k = min(count, -begin & 7)
+        for i in range(k):
+            out[begin + i] = ids[i]
+        while k + 8 <= count:
+            _stream(out, begin + k, ids, k)
+            k += 8
+    for i in range(k, count):
+        out[begin + i] = ids[i]
+    at = begin
+    for event in range(len(ends)):
+        end, number = begin + ends[event], first + event
+        if streaming:
+            aligned = min(end, (at + 7) & ~7)
+            for i in range(at, aligned):
+                rows[i] = number
+            while aligned + 8 <= end:
+                _stream_same(rows, aligned, number)
+                aligned += 8
+            at = aligned
+        for i in range(at, end):
+            rows[i] = number
         at = end

@@ -290,3 +290,24 @@ def test_a_new_plan_keeps_every_subscription() -> None:
     index.remove_many([ids[at] for at in order[:1_500]])
     expected, found = index.match_lists(events).to_pylist(), grown.match_lists(events).to_pylist()
     assert [sorted(each) for each in found] == [sorted(each) for each in expected]
+
+
+def _matched_in_two_threads(index: cc.MatchIndex, events: pa.RecordBatch, answer: Any) -> None:
+    answer.put(index.match_batch(events, threads=2).to_pydict())
+
+
+def test_threads_work_after_a_fork() -> None:
+    market = scenario("market", seed=2)
+    index = cc.MatchIndex(market.space)
+    index.add_many(range(500), market.subscriptions(500)["predicate"])
+    events = market.events(400, 0)
+    expected = index.match_batch(events).to_pydict()
+    assert index.match_batch(events, threads=2).to_pydict() == expected
+    forked = multiprocessing.get_context("fork")
+    answer = forked.Queue()
+    child = forked.Process(target=_matched_in_two_threads, args=(index, events, answer))
+    child.start()
+    try:
+        assert answer.get(timeout=60) == expected
+    finally:
+        child.kill()
