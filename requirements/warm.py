@@ -1,7 +1,13 @@
 """Calls every kernel once, so that Numba compiles and caches it when the project is set up and not when a user waits.
 
-A small market is matched by the index, event by event and in batches, and routed by every protocol: that is every kernel.
+A small market is matched by the index, event by event and in batches, with subscriptions that come and go, from a file, and
+routed by every protocol: that is every kernel.
 """
+
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
 
 import contentcast as cc
 from contentcast import catalog
@@ -17,10 +23,29 @@ topology = network("gryphon-39")
 market = placed("market", topology)
 wanted, records = market.subscriptions(500), market.events(50)
 
+
+def use(index: cc.MatchIndex, records: pa.RecordBatch) -> None:
+    index.match_batch(records)
+    index.match_batch(records, threads=2)
+    index.match(records.slice(0, 1).to_pylist()[0])
+    some = list(index)[:3]
+    index.remove_many(some)
+
+
 index = cc.MatchIndex(market.space)
 index.add_many(wanted["subscription"], wanted["predicate"])
-index.match_batch(records)
-index.match(records.slice(0, 1).to_pylist()[0])
+use(index, records)
+index.add(0, "venue LIKE '%dark%' AND price = 8.5")
+use(index, records)
+
+small = cc.MatchIndex(cc.Space("small", a="int", b="int", price="float"))
+small.add_many(range(300), [f"a = {number % 3} AND b = {number % 4}" for number in range(300)])
+for number in range(40):  # each halves the same gap between order codes, until all are given anew
+    small.add(300 + number, f"price < {2.0**-number!r}")
+with tempfile.TemporaryDirectory() as folder:
+    small.save(Path(folder) / "index")
+    for each in (small, cc.MatchIndex.load(Path(folder) / "index")):
+        use(each, pa.record_batch({"a": [1, 2], "b": [1, 0], "price": [0.5, None]}))
 
 predicates = parse_many(market.space, wanted["predicate"])
 events = EventBatch.from_arrow(market.space, records)
