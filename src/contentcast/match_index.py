@@ -33,6 +33,12 @@ Events: TypeAlias = Any
 """A pyarrow RecordBatch or Table, or an EventBatch."""
 
 PAIRS: Final = pa.schema([pa.field("event", pa.int64(), nullable=False), pa.field("subscription", pa.int64(), nullable=False)])
+LISTS: Final = pa.schema(
+    [
+        pa.field("event", pa.int64(), nullable=False),
+        pa.field("subscriptions", pa.list_(pa.int64()), nullable=False),
+    ]
+)
 MOST_PAIRS: Final = 4_000_000
 """How many pairs `match_stream` holds at a time unless told otherwise: 64 MB."""
 
@@ -165,6 +171,21 @@ class MatchIndex:
             for begin, found in self._cells.match_bounded(records, most_pairs):
                 rows = found.rows(first + begin)
                 yield pa.RecordBatch.from_arrays([pa.array(rows), pa.array(found.ids)], schema=PAIRS)
+            first += records.num_rows
+
+    def match_list_stream(self, events: Events | Iterable[Events], *, most_pairs: int = MOST_PAIRS) -> Iterator[pa.RecordBatch]:
+        """As `match_stream`, but each event that somebody wants comes once, with the list `subscriptions` of their ids."""
+        batches = [events] if isinstance(events, (pa.RecordBatch, pa.Table, EventBatch)) else events
+        first = 0
+        for batch in batches:
+            records = self._as_records(batch)
+            for begin, found in self._cells.match_bounded(records, most_pairs):
+                counts = np.diff(found.ends, prepend=0)
+                wanted = np.flatnonzero(counts)
+                offsets = np.zeros(len(wanted) + 1, np.int32)
+                np.cumsum(counts[wanted], out=offsets[1:])
+                lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(found.ids))
+                yield pa.RecordBatch.from_arrays([pa.array(first + begin + wanted), lists], schema=LISTS)
             first += records.num_rows
 
     def _match_pieces(self, records: pa.RecordBatch, threads: int) -> list[tuple[int, Matches]]:

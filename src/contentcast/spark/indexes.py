@@ -232,7 +232,7 @@ class Mapped:
 
     def column(self, name: str, found: pa.Array) -> pa.Array:
         """One column of the subscriptions that the index found."""
-        if not self.about.by_row:
+        if not self.about.by_row or (name == ID and self._ids_are_rows):
             return found
         taken = self._columns[name].take(found)
         return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
@@ -241,6 +241,12 @@ class Mapped:
     def rows(self) -> int:
         """Of the columns, those included whose predicate cannot be read and which the index does not hold."""
         return len(self._columns[ID])
+
+    @cached_property
+    def _ids_are_rows(self) -> bool:
+        """Are the subscriptions numbered from 0 on, as the index has them?"""
+        ids = self._columns[ID]
+        return ids.type == pa.int64() and ids.null_count == 0 and np.array_equal(ids.to_numpy(), np.arange(len(ids)))
 
     @cached_property
     def _columns(self) -> dict[str, pa.Array | pa.ChunkedArray]:

@@ -28,8 +28,8 @@ from contentcast.spark.shards import ONE, key_values, visits
 from contentcast.spark.tables import ID, has_clash, spark_schema
 
 ROWS_OUT: Final = 65_536
-PAIRS_IN_LISTS: Final = 1_000_000
-"""How many ids one piece holds when each event has a list of them: 8 MB."""
+PAIRS_IN_LISTS: Final = 1 << 18
+"""How many ids one piece holds when each event has a list of them: 2 MB, which stay in the caches on their way to Java."""
 LIST: Final = "subscriptions"
 SHARD: Final = "contentcast shard"
 
@@ -140,13 +140,10 @@ def _lists(mine: list[str]) -> Join:
     names = [*mine, LIST]
 
     def lists(events: pa.RecordBatch, mapped: Mapped, shard: int) -> Batches:
-        for found in mapped.index(shard).match_stream(events, most_pairs=PAIRS_IN_LISTS):
+        for found in mapped.index(shard).match_list_stream(events, most_pairs=PAIRS_IN_LISTS):
             if found.num_rows:
-                rows = found["event"].to_numpy()
-                starts = np.flatnonzero(np.diff(rows, prepend=-1))
-                wanted = pa.array(rows[starts])
-                offsets = pa.array(np.append(starts, len(rows)).astype(np.int32))
-                ids = pa.ListArray.from_arrays(offsets, mapped.column(ID, found["subscription"]))
+                wanted, found_ids = found.columns
+                ids = pa.ListArray.from_arrays(found_ids.offsets, mapped.column(ID, found_ids.values))
                 yield _batch([*(events.column(name).take(wanted) for name in mine), ids], names, len(wanted))
 
     return lists

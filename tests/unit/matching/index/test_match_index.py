@@ -311,3 +311,16 @@ def test_threads_work_after_a_fork() -> None:
         assert answer.get(timeout=60) == expected
     finally:
         child.kill()
+
+
+def test_lists_in_pieces_are_those_of_one_piece() -> None:
+    market = scenario("market", seed=6)
+    index = cc.MatchIndex(market.space)
+    index.add_many(range(0, 6_000, 3), market.subscriptions(2_000)["predicate"])
+    batches = [market.events(300, 0), market.events(0, 300), market.events(200, 300)]
+    pieces = list(index.match_list_stream(iter(batches), most_pairs=150))
+    assert len(pieces) > 5
+    found = {number: ids for piece in pieces for number, ids in zip(*piece.to_pydict().values(), strict=True)}
+    expected = [ids for batch in batches for ids in index.match_lists(batch).to_pylist()]
+    assert found == {number: ids for number, ids in enumerate(expected) if ids}
+    assert all(sum(map(len, piece["subscriptions"].to_pylist())) <= 150 for piece in pieces if len(piece) > 1)
