@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contentcast.model.transform import Transforms
@@ -19,5 +20,7 @@ class Setup:
     """Where search trees grow. Brokers of one process may share it."""
     propagate_after_s: float = 0.05
     """Changes of the clients' subscriptions are gathered for so long and told to the other brokers at once."""
+    wanted: Mapping[str, float] = field(default_factory=dict)
+    """How likely somebody at a broker wants an event, if that was learnt (`LearntPlan.wanted`): the hybrid begins with it."""
     transforms: Transforms | None = None
     """What events of one space become in others, where they enter the network."""

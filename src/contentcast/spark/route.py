@@ -191,6 +191,7 @@ class Work:
     costs: Costs
     subscriptions: Broadcast[bytes]
     tree_options: Mapping[str, Any]
+    wanted: Mapping[str, float]
     key: str
 
     @classmethod
@@ -219,7 +220,8 @@ class Work:
             writer.write_table(table.select(NEEDED))
         shared = events.sparkSession.sparkContext.broadcast(sink.getvalue().to_pybytes())
         trees = learnt.tree_options() if learnt is not None else {}
-        return cls(space, topology, options, event, publisher, costs or Costs(), shared, trees, uuid4().hex)
+        wanted = learnt.wanted if learnt is not None else {}
+        return cls(space, topology, options, event, publisher, costs or Costs(), shared, trees, wanted, uuid4().hex)
 
     def chunks(self, batches: Batches) -> Iterator[Chunk]:
         """Batches put together, with the ids 0, 1, ... that the ledger wants; a bad event stops the job: ingest first."""
@@ -272,7 +274,7 @@ class Work:
                 _FORESTS.clear()
             forest = _FORESTS.setdefault(self.key, Forest(**self.tree_options))
             options = self.options[name]
-            setup = Setup(topology=self.topology, forest=forest)
+            setup = Setup(topology=self.topology, forest=forest, wanted=self.wanted)
             network = Instant(self.topology, lambda broker: catalog.router(name, broker, setup, **options))
             for broker, batch in _subscriptions(self):
                 network.put(broker, Subscribed(batch))

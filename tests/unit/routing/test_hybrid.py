@@ -17,12 +17,12 @@ EVENTS = EventBatch.from_dicts(SPACE, [{"x": number % 20, "y": number % 3} for n
 
 
 class Counted:
-    def __init__(self, threshold: float | None) -> None:
+    def __init__(self, threshold: float | None, wanted: dict[str, float] | None = None) -> None:
         self.copies = self.deliveries = self.steps_at_a = 0
         make = LinkMatching if threshold is None else lambda broker, setup: Hybrid(broker, setup, threshold=threshold)
-        self.network = Instant(PAIR, lambda broker: make(broker, Setup(topology=PAIR)), self.watch)  # type: ignore[operator]
-        wanted = [Subscription(x, parse_predicate(SPACE, f"x = {x} AND y < 5"), f"client-{x}") for x in range(19)]
-        self.network.put("b", Subscribed(SubscriptionBatch.of(wanted)))
+        self.network = Instant(PAIR, lambda broker: make(broker, Setup(topology=PAIR, wanted=wanted or {})), self.watch)  # type: ignore[operator]
+        asked = [Subscription(x, parse_predicate(SPACE, f"x = {x} AND y < 5"), f"client-{x}") for x in range(19)]
+        self.network.put("b", Subscribed(SubscriptionBatch.of(asked)))
 
     def watch(self, broker: str, input: Input, effects: list[Effect]) -> None:
         for effect in effects:
@@ -67,3 +67,19 @@ def test_what_was_learnt_survives_a_new_subscription() -> None:
     hybrid.publish()
     assert hybrid.deliveries == 2 * 1900
     assert hybrid.copies - before >= 1900
+
+
+def test_what_a_history_says_spares_the_first_events() -> None:
+    alone, told = Counted(0.9).publish(), Counted(0.9, {"a": 0.1, "b": 0.95}).publish()
+    assert told.deliveries == alone.deliveries == 1900
+    assert told.steps_at_a < alone.steps_at_a
+    first = Counted(0.9, {"b": 0.95})
+    first.network.put("a", Published(EVENTS.slice(19, 1)))  # nobody wants it, but that is not yet known
+    assert first.copies == 1
+
+
+def test_a_history_that_was_wrong_misses_nothing() -> None:
+    for share in (0.0, 0.2, 1.0):
+        told = Counted(0.9, {"b": share, "elsewhere": 1.0}).publish()
+        assert told.deliveries == 1900
+        assert told.copies <= 2000

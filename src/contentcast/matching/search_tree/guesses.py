@@ -33,6 +33,8 @@ Words = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int32]
 
 SURE_AFTER: Final = 16
+EXPECTED_AS: Final = 64
+"""What a history says of a broker counts as much as so many events."""
 
 
 @njit(cache=True, nogil=True)
@@ -105,6 +107,17 @@ class Guesses:
             known = None if before is None or before.links != links else before._counts.get(id(part.layout))
             empty = (np.zeros((len(yes), links), np.int32), np.zeros((len(yes), links), np.int32))
             self._counts[id(part.layout)] = (part, known[1], known[2]) if known is not None else (part, *empty)
+
+    def expect(self, chances: npt.NDArray[np.float64]) -> None:
+        """Begin as if EXPECTED_AS events had been watched at the roots, of which each link was wanted by its share."""
+        for part, yes, _ in self.annotation.planes:
+            _, maybes, became = self._counts[id(part.layout)]
+            roots = part.layout.roots[part.layout.roots != -1].astype(np.int64)
+            places = np.unique(np.where(roots >= 0, roots, len(part.layout.nodes) + LONE - roots))
+            assert len(yes) > places.max(initial=-1)
+            maybes[places] += EXPECTED_AS
+            became[places] += np.floor(EXPECTED_AS * chances).astype(np.int32)
+        self.watched += EXPECTED_AS
 
     def watch(self, batch: EventBatch) -> Ints:
         """Learns from these events; returns the steps that it took."""

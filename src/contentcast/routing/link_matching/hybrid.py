@@ -1,7 +1,8 @@
 """The hybrid of link matching and flooding: where nearly every event is wanted behind a link, stop looking and send.
 
 Source: Banavar et al. 1999, section 6, future work. One event in WATCHED_SHARE is searched to the end and counted, node by node
-(`matching.search_tree.guesses`); from time to time what was learnt is put into the trits. The threshold is between flooding
+(`matching.search_tree.guesses`); from time to time what was learnt is put into the trits. What a history says (`Setup.wanted`)
+stands in for the first events, and so no event has to be watched before the first guess. The threshold is between flooding
 (0: send wherever anybody might want it) and link matching (above 1: never guess).
 Rule: an event may be sent where nobody wants it, and is never missed; what clients get is always exact.
 """
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from contentcast.matching.search_tree.guesses import Guesses
 from contentcast.model import EventBatch, Space
 from contentcast.routing.link_matching.annotated import Annotated, Ways
+from contentcast.routing.link_matching.masks import VirtualLinks
 from contentcast.routing.link_matching.router import LinkMatching
 from contentcast.routing.setup import Setup
 from contentcast.wire import Publish
@@ -33,6 +35,7 @@ class Hybrid(LinkMatching):
     def __init__(self, broker: str, setup: Setup, *, threshold: float = 0.9, client_links: bool = False) -> None:
         super().__init__(broker, setup, client_links=client_links)
         self.threshold = threshold
+        self._wanted = setup.wanted
         self._guesses: dict[Space, Guesses] = {}
         self._plain: dict[Space, Annotated] = {}
         self._renewed_at = 0
@@ -44,7 +47,9 @@ class Hybrid(LinkMatching):
             return annotated.ways(events, publish.origin)  # an end of the tree: there is nothing to guess
         guesses = self._guesses.get(space)
         if guesses is None or self._plain.get(space) is not annotated:
-            guesses = Guesses(annotated.annotation, annotated.links.count, guesses)
+            known, guesses = guesses, Guesses(annotated.annotation, annotated.links.count, guesses)
+            if known is None and self._wanted:
+                guesses.expect(self._chances(annotated.links))
             self._guesses[space], self._plain[space] = guesses, annotated
             annotated.chosen = guesses.taken(self.threshold)
             self._renewed_at = 0
@@ -58,6 +63,14 @@ class Hybrid(LinkMatching):
         ways = annotated.ways(events, publish.origin)
         ways.steps = ways.steps + extra
         return ways
+
+    def _chances(self, links: VirtualLinks) -> npt.NDArray[np.float64]:
+        """For each virtual link: as likely as at the broker behind it where it is likeliest, for it is at least that."""
+        found = np.zeros(links.count)
+        for broker, link in zip(links.topology.brokers, links.of.tolist(), strict=True):
+            if link >= 0:
+                found[link] = max(found[link], self._wanted.get(broker, 0.0))
+        return found
 
     def _to_watch(self, events: EventBatch, watched: int) -> Ints:
         """The rows to learn from: all at first, then one in WATCHED_SHARE.
