@@ -11,7 +11,6 @@ Rule: a batch's folder appears when all of it is there; what Spark says about a 
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import signal
 import sys
@@ -138,14 +137,14 @@ def _check_out(out: Path, stream: bool, force: bool) -> None:
 def _spark(master: str, memory: str | None) -> Iterator[SparkSession]:
     """A session of this command's own, or the one that already runs."""
     from contentcast.spark import session
-    from contentcast.spark.session import is_running
+    from contentcast.spark.session import is_running, quiet_loggers
 
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # tells each failure as a page of JSON
     before = is_running()
     settings = {} if memory is None else {"spark.driver.memory": memory, "spark.executor.memory": memory}
     running = session("contentcast match", master=master, **settings)
     try:
-        yield running
+        with quiet_loggers():
+            yield running
     finally:
         if not before:
             running.stop()
@@ -160,7 +159,6 @@ class _Job:
 
         self.spark, self.inputs, self.space, self.format = spark, inputs, space, format
         self.out, self.shown = out.absolute(), str(out)  # Java keeps the folder it was started in
-        logging.getLogger("contentcast.spark.indexes").setLevel(logging.ERROR)  # the summary tells how many were refused
         self.prepared: Prepared = prepare(inputs.subscriptions, space)
 
     def _events(self, **more: Any) -> Any:

@@ -14,7 +14,6 @@ Rule: everything is written beside `out`, and gets its name by one rename when a
 from __future__ import annotations
 
 import json
-import logging
 import os
 import platform
 import shutil
@@ -42,7 +41,7 @@ from contentcast.spark.indexes import Prepared, prepare
 from contentcast.spark.learn import Learnt, learn
 from contentcast.spark.reading import BAD
 from contentcast.spark.route import Totals, route_totals
-from contentcast.spark.session import session
+from contentcast.spark.session import quiet_loggers, session
 
 SUMMARY: Final = "job.json"
 MADE_BY: Final = "contentcast run"
@@ -139,13 +138,12 @@ class Facts:
 @contextmanager
 def job_session(master: str, memory: str | None = None) -> Iterator[SparkSession]:
     """A session for one job, or the one that already runs."""
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # tells each failure as a page of JSON
-    logging.getLogger("contentcast.spark.indexes").setLevel(logging.ERROR)  # the totals tell how many were refused
     before = SparkSession.getActiveSession()
     settings = {} if memory is None else {"spark.driver.memory": memory, "spark.executor.memory": memory}
     spark = session("contentcast run", master=master, **settings)
     try:
-        yield spark
+        with quiet_loggers():
+            yield spark
     finally:
         if before is None:
             spark.stop()

@@ -4,6 +4,7 @@ Rule: every setting of Spark that contentcast relies on is in this file.
 """
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -60,6 +61,25 @@ def session(app_name: str = "contentcast", master: str = "local[*]", **conf: obj
 def is_running() -> bool:
     """Whether this process has a session already."""
     return SparkSession.getActiveSession() is not None
+
+
+QUIET = {
+    "DataFrameQueryContextLogger": logging.CRITICAL,  # tells each failure as a page of JSON
+    "contentcast.spark.indexes": logging.ERROR,  # a command's own summary tells how many were refused
+}
+
+
+@contextlib.contextmanager
+def quiet_loggers() -> Iterator[None]:
+    """While a command runs, nothing is logged that it tells by itself."""
+    before = {name: logging.getLogger(name).level for name in QUIET}
+    for name, level in QUIET.items():
+        logging.getLogger(name).setLevel(level)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def _java_runs() -> bool:
