@@ -12,6 +12,12 @@ MARK=$VENV/.installing
 say() { printf '%s\n' "setup: $*" >&2; }
 checksum() { cksum <"$1" | tr ' ' '-'; }
 stamp_of() { printf '%s' "$VENV/.stamps/$1-$(checksum "$2")"; }
+# Numba looks only at the file that a kernel stands in, not at those whose kernels and constants are compiled into it.
+kernels_stamp() {
+    sources=$(grep -rlE 'numba|njit' src --include='*.py' | sort)
+    # shellcheck disable=SC2086 # file names without spaces, to be split
+    printf '%s' "$VENV/.stamps/kernels-$(cat $sources src/contentcast/matching/index/*.py | cksum | tr ' ' '-')"
+}
 
 sound() {
     [ -e "$VENV/.root" ] && [ "$(cat "$VENV/.root")" = "$ROOT" ] && "$VENV/bin/python" -c '' 2>/dev/null
@@ -21,7 +27,7 @@ complete() {
     for name in "$@"; do
         [ -e "$(stamp_of "$name" "requirements/$name.lock")" ] || return 1
     done
-    [ -e "$(stamp_of project pyproject.toml)" ]
+    [ -e "$(stamp_of project pyproject.toml)" ] && [ -e "$(kernels_stamp)" ]
 }
 
 # A dead process's number may have been given to another program, so its name must be ours too (where ps can tell).
@@ -115,9 +121,11 @@ for name in "$@"; do
     once "$name" "$lock" "the $(grep -c == "$lock") packages of $lock (minutes the first time)" --require-hashes -r "$lock"
 done
 once project pyproject.toml "contentcast itself, editable" --no-deps --no-build-isolation -e .
-if [ ! -e "$VENV/.stamps/kernels" ]; then
+if [ ! -e "$(kernels_stamp)" ]; then
     say "compiling the kernels (once; they are cached)"
+    find src -name '*.nb[ic]' -exec rm -f {} +
     "$VENV/bin/python" requirements/warm.py
-    : >"$VENV/.stamps/kernels"
+    rm -f "$VENV/.stamps/kernels"*
+    : >"$(kernels_stamp)"
 fi
 rm -f "$MARK"

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from contentcast.language import as_predicate, parse_many, print_predicate
 from contentcast.language.printer import print_tree
-from contentcast.matching.index import CellIndex, Matches, in_one, load_index, save_index
+from contentcast.matching.index import MOST_IDS, CellIndex, Matches, in_one, load_index, save_index
 from contentcast.model.arrow_columns import check_column
 from contentcast.model.errors import ContentcastError, EventError
 from contentcast.model.event_batch import EventBatch, flattened
@@ -41,6 +41,8 @@ LISTS: Final = pa.schema(
 )
 MOST_PAIRS: Final = 4_000_000
 """How many pairs `match_stream` holds at a time unless told otherwise: 64 MB."""
+MOST_IN_LISTS: Final = 1 << 30
+"""Ids in the lists of one record batch: their offsets have 32 bits."""
 
 
 class MatchIndex:
@@ -109,7 +111,7 @@ class MatchIndex:
         return len(self._cells)
 
     def __contains__(self, subscription: object) -> bool:
-        return isinstance(subscription, int) and subscription in self._cells
+        return isinstance(subscription, int) and 0 <= subscription < MOST_IDS and subscription in self._cells
 
     def __iter__(self) -> Iterator[int]:
         """The ids, ascending."""
@@ -179,7 +181,7 @@ class MatchIndex:
         first = 0
         for batch in batches:
             records = self._as_records(batch)
-            for begin, found in self._cells.match_bounded(records, most_pairs):
+            for begin, found in self._cells.match_bounded(records, min(most_pairs, MOST_IN_LISTS)):
                 counts = np.diff(found.ends, prepend=0)
                 wanted = np.flatnonzero(counts)
                 offsets = np.zeros(len(wanted) + 1, np.int32)

@@ -5,9 +5,13 @@
     a2           *  *  1  3        row a2=1   1 1 1 0
                                    and        0 1 1 0     entries 1 and 2 match
 
-Attributes of very few values share a field, whose rows stand for their combinations. The entries are sorted when the plan is
-made, by the attributes that most of them test, so that a block of them mostly dies at once; a summary with one bit per
-block and row tells which blocks are worth looking at. Later entries go to the end, or into the place of one that was removed.
+Several attributes share a field, whose rows stand for their combinations: one row to fetch where there would be three or four.
+The values of an attribute with more than a few of them are put into four buckets for this. A row then says of some entries
+that they may match, and these are compared in full: an entry tests several attributes, so hardly one passes by chance.
+
+The entries are sorted when the plan is made, by the attributes that most of them test, so that a block of them mostly dies at
+once: each attribute and code knows the blocks with an entry that asks for it, each attribute those with one that does not test
+it. Later entries go to the end, or into the place of one that was removed.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc"
@@ -21,163 +25,172 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index.codes import Dictionary
-from contentcast.matching.index.layout import BLOCK, SLACK, Bits
+from contentcast.matching.index.codes import FIRST, Dictionary
+from contentcast.matching.index.layout import BLOCK, BUCKETS, EXACT_BITS, MOST_EXACT, PLAIN_BITS, SLACK, Bits
 
 Ints = npt.NDArray[np.int64]
 
 MOST_VALUES: Final = 62
 """An attribute of more values is not one of few."""
-MOST_COMBINED: Final = 64
+MOST_COMBINED: Final = 256
 """Rows of a field that several attributes share."""
 ATTRIBUTE_NS: Final = 2.0
 BLOCK_NS: Final = 5.0
 FIELD_NS: Final = 1.1
 ALIVE: Final = 0.35
 """The share of blocks that an event looks at; measured, as the times are, on the scenarios w1 and w1b."""
+_USED, _FREE = 2, 3
 
 
-def _radix(dictionary: Dictionary) -> int:
-    """Codes to have rows for: those there are and some more."""
-    return len(dictionary) + 2 + max(1, len(dictionary) // 2)
+def _buckets(dictionary: Dictionary) -> int:
+    return len(dictionary) + 1 if len(dictionary) <= MOST_EXACT else BUCKETS
+
+
+def _fields(buckets: list[int]) -> tuple[list[int], list[int], list[int]]:
+    """Field and stride of each attribute, and the rows of each field."""
+    field_of, stride, rows = [], [], [1]
+    for each in buckets:
+        if rows[-1] > 1 and rows[-1] * each > MOST_COMBINED:
+            rows.append(1)
+        field_of.append(len(rows) - 1)
+        stride.append(rows[-1])
+        rows[-1] *= each
+    return field_of, stride, rows
 
 
 def cost_ns(entries: int, dictionaries: list[Dictionary]) -> float:
     """What an event will cost, about."""
-    fields, rows = 1, 1
-    for each in dictionaries:
-        rows *= _radix(each)
-        if rows > MOST_COMBINED:
-            fields, rows = fields + 1, _radix(each)
+    fields = len(_fields([_buckets(each) for each in dictionaries])[2])
     return ATTRIBUTE_NS * len(dictionaries) + ALIVE * (entries / BLOCK + 1) * (BLOCK_NS + FIELD_NS * fields)
+
+
+def _none() -> Ints:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(slots=True)
 class Bitmaps:
-    """`names`: the attributes, in the order by which the entries were sorted, and their codes up to `radix`."""
+    """`names`: the attributes, in the order by which the entries were sorted."""
 
     names: list[str] = field(default_factory=list)
-    radix: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    field_of: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    stride: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    first_row: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    values: Ints = field(default_factory=_none)
+    """How many of each attribute were known when it was laid out."""
+    codes: Ints = field(default_factory=_none)
+    field_of: Ints = field(default_factory=_none)
+    stride: Ints = field(default_factory=_none)
+    first_row: Ints = field(default_factory=_none)
     rows: Ints = field(default_factory=lambda: np.zeros((0, BLOCK // 64), np.int64))
-    summary: Ints = field(default_factory=lambda: np.zeros((0, 1), np.int64))
+    named: Ints = field(default_factory=lambda: np.zeros((0, 1), np.int64))
+    without: Ints = field(default_factory=lambda: np.zeros((0, 1), np.int64))
     ids: Any = field(default_factory=lambda: np.zeros(0, np.int32))
-    free: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    numbers: Ints = field(default_factory=lambda: np.array([0, 0, 1]))
-    """Slots used, free ones among them, and whether all ids are plain."""
+    words: Ints = field(default_factory=_none)
+    entries: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    free: Ints = field(default_factory=_none)
+    numbers: Ints = field(default_factory=lambda: np.array([1, 1, 0, 0]))
+    """Whether all ids are plain and all rows exact, slots used, and how many of them are free again."""
 
     @property
     def count(self) -> int:
-        return int(self.numbers[0] - self.numbers[1])
+        return int(self.numbers[_USED] - self.numbers[_FREE])
 
     def view(self, dictionaries: dict[str, Dictionary]) -> Bits:
         mine = [dictionaries[name] for name in self.names]
+        flags = self.numbers[: _USED + 1].copy()
+        flags[EXACT_BITS] &= all(len(each) == values for each, values in zip(mine, self.values.tolist(), strict=True))
         return Bits(
             np.array([each.word for each in mine], np.int64),
             np.array([each.shift for each in mine], np.int64),
             np.array([(1 << each.bits) - 1 for each in mine], np.int64),
-            self.field_of, self.stride, self.first_row, self.rows, self.summary, self.ids, self.numbers[2:],
+            self.codes, self.field_of, self.stride, self.values, self.first_row, self.rows, self.named, self.without, self.ids,
+            self.words, self.entries, flags,
         )  # fmt: skip
 
     def lay_out(self, dictionaries: dict[str, Dictionary]) -> None:
         """Fields and rows for the attributes, which are in the order of `dictionaries`; no entries yet."""
+        mine = list(dictionaries.values())
         self.names = list(dictionaries)
-        self._lay_out_fields([_radix(each) for each in dictionaries.values()])
-        self.rows = np.zeros((self._row_count(), BLOCK // 64), np.int64)
-        self.summary = np.zeros((self._row_count(), 1), np.int64)
-
-    def _lay_out_fields(self, radix: list[int]) -> None:
-        field_of, stride, first_row = [], [], [0]
-        rows = 1
-        for each in radix:
-            if rows > 1 and rows * each > MOST_COMBINED:
-                first_row.append(first_row[-1] + rows)
-                rows = 1
-            field_of.append(len(first_row) - 1)
-            stride.append(rows)
-            rows *= each
-        self.radix, self.field_of, self.stride = (np.array(each, np.int64) for each in (radix, field_of, stride))
-        self.first_row = np.array(first_row, np.int64)
-
-    def _row_count(self) -> int:
-        last = self.field_of == len(self.first_row) - 1
-        return int(self.first_row[-1] + self.radix[last].prod()) if len(self.radix) else 0
-
-    def holds_codes(self, dictionaries: dict[str, Dictionary]) -> bool:
-        """Is there a row for each code? Else only a new plan helps."""
-        return all(len(dictionaries[name]) + 2 <= radix for name, radix in zip(self.names, self.radix.tolist(), strict=True))
+        self.values = np.array([len(each) for each in mine], np.int64)
+        sizes = [1 << each.bits for each in mine]
+        self.codes = np.cumsum([0, *sizes])[:-1].astype(np.int64)
+        field_of, stride, rows = _fields([_buckets(each) for each in mine])
+        self.field_of, self.stride = np.array(field_of, np.int64), np.array(stride, np.int64)
+        self.first_row = np.cumsum([0, *rows])[:-1].astype(np.int64)
+        self.rows = np.zeros((sum(rows), BLOCK // 64), np.int64)
+        self.named = np.zeros((sum(sizes), 1), np.int64)
+        self.without = np.zeros((len(mine), 1), np.int64)
+        self.words = np.unique(np.array([each.word for each in mine], np.int64))
+        self.entries = np.zeros((0, 2 * len(self.words)), np.int64)
 
     # --- changing
 
     def add(self, words: Ints, masks: Ints, tagged: Any, dictionaries: dict[str, Dictionary]) -> Ints:
         """Entries with these equal constraints, [word, entry]; returns their slots."""
         count = len(tagged)
-        used, free = int(self.numbers[0]), int(self.numbers[1])
+        used, free = int(self.numbers[_USED]), int(self.numbers[_FREE])
         reused = min(count, free)
         slots = np.concatenate([self.free[free - reused : free], np.arange(used, used + count - reused)])
         self._fit_slots(used + count - reused)
-        self.numbers[:2] = used + count - reused, free - reused
+        self.numbers[_USED:] = used + count - reused, free - reused
         self.ids[slots] = tagged
         if (tagged < 0).any():
-            self.numbers[2] = 0
-        view = self.view(dictionaries)
-        first = np.searchsorted(self.field_of, np.arange(len(self.first_row) + 1))
-        row_count = np.diff(np.append(self.first_row, len(self.rows)))
-        _set_bits(view, first, row_count, self.radix, np.ascontiguousarray(words), np.ascontiguousarray(masks), slots)
+            self.numbers[PLAIN_BITS] = 0
+        self.entries[slots, ::2], self.entries[slots, 1::2] = words[self.words].T, masks[self.words].T
+        _clear_bits(self.rows, len(self.rows), slots[:reused])
+        places = np.array([int(np.searchsorted(self.words, dictionaries[name].word)) for name in self.names], np.int64)
+        exact = _set_bits(self.view(dictionaries), places, slots)
+        if not exact:
+            self.numbers[EXACT_BITS] = 0
         return slots
 
     def _fit_slots(self, count: int) -> None:
         if count <= 64 * self.rows.shape[1] and count + SLACK <= len(self.ids):
             return
         words = BLOCK // 64 * -(-(count + count // 4) // BLOCK)
-        rows = np.zeros((len(self.rows), words), np.int64)
-        rows[:, : self.rows.shape[1]] = self.rows
-        summary = np.zeros((len(self.rows), -(-words // BLOCK)), np.int64)
-        summary[:, : self.summary.shape[1]] = self.summary
-        ids = np.zeros(64 * words + SLACK, np.int32)
-        ids[: len(self.ids)] = self.ids
-        self.rows, self.summary, self.ids = rows, summary, ids
+        self.rows = _widened(self.rows, words)
+        self.named, self.without = (_widened(each, -(-words // BLOCK)) for each in (self.named, self.without))
+        ids, entries = np.zeros(64 * words + SLACK, np.int32), np.zeros((64 * words, self.entries.shape[1]), np.int64)
+        ids[: len(self.ids)], entries[: len(self.entries)] = self.ids, self.entries
+        self.ids, self.entries = ids, entries
 
     def remove(self, slots: Ints) -> None:
         if not len(slots):
             return
-        first = int(self.radix[self.field_of == 0].prod())
-        bits = np.int64(1) << (slots & 63)
-        np.bitwise_and.at(self.rows[:first], (slice(None), slots >> 6), ~bits)  # type: ignore[arg-type]
-        free = int(self.numbers[1])
+        rows = int(self.first_row[1]) if len(self.first_row) > 1 else len(self.rows)
+        _clear_bits(self.rows, rows, slots)  # one field that says no is enough
+        free = int(self.numbers[_FREE])
         if free + len(slots) > len(self.free):
             self.free = np.concatenate([self.free, np.zeros(free + len(slots), np.int64)])
         self.free[free : free + len(slots)] = slots
-        self.numbers[1] = free + len(slots)
+        self.numbers[_FREE] = free + len(slots)
 
     # --- reading
 
-    def codes(self, slot: int) -> dict[str, int]:
-        """What an entry asks for: the code of each attribute that it tests."""
-        found = self.all_codes(np.array([slot]))
-        return {name: int(codes[0]) for name, codes in found.items() if codes[0] >= 0}
+    def slots(self) -> Ints:
+        """Those that hold an entry."""
+        return np.setdiff1d(np.arange(int(self.numbers[_USED])), self.free[: int(self.numbers[_FREE])])
 
-    def all_codes(self, slots: Ints) -> dict[str, Ints]:
-        """The same for many slots: for each attribute their codes, -1 where they do not test it."""
+    def all_codes(self, slots: Ints, dictionaries: dict[str, Dictionary]) -> dict[str, Ints]:
+        """What the entries in these slots ask for: for each attribute their codes, -1 where they do not test it."""
         found = {}
-        for at, name in enumerate(self.names):
-            mine = self.field_of == self.field_of[at]
-            first = int(self.first_row[self.field_of[at]])
-            code_of = (np.arange(int(self.radix[mine].prod())) // self.stride[at]) % self.radix[at]
-            codes, times = np.full(len(slots), -1, np.int64), np.zeros(len(slots), np.int64)
-            for code in range(int(self.radix[at])):
-                accepting = np.bitwise_or.reduce(self.rows[first + np.flatnonzero(code_of == code)])
-                accepted = (accepting[slots >> 6] >> (slots & 63)) & 1 == 1
-                codes[accepted] = code
-                times += accepted
-            found[name] = np.where(times == 1, codes, -1)
+        for name in self.names:
+            each = dictionaries[name]
+            at, full = 2 * int(np.searchsorted(self.words, each.word)), (1 << each.bits) - 1
+            codes = (self.entries[slots, at] >> each.shift) & full
+            found[name] = np.where((self.entries[slots, at + 1] >> each.shift) & full != 0, codes, -1)
         return found
 
     def arrays(self) -> dict[str, Any]:
-        names = ("radix", "field_of", "stride", "first_row", "rows", "summary", "ids", "free", "numbers")
+        names = (
+            "values", "codes", "field_of", "stride", "first_row", "rows", "named", "without", "ids", "words", "entries",
+            "free", "numbers",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in names}
+
+
+def _widened(rows: Ints, words: int) -> Ints:
+    wider = np.zeros((len(rows), words), np.int64)
+    wider[:, : rows.shape[1]] = rows
+    return wider
 
 
 def sorting_order(words: Ints, masks: Ints, dictionaries: dict[str, Dictionary]) -> tuple[list[str], Ints]:
@@ -192,22 +205,47 @@ def sorting_order(words: Ints, masks: Ints, dictionaries: dict[str, Dictionary])
 
 
 @nb.njit(nogil=True, cache=True)
-def _set_bits(bits, first, row_count, radix, words, masks, slots):
-    """first[f]: the first attribute of a field."""
-    rows, summary = bits.rows, bits.summary
-    for i in range(len(slots)):
-        word, bit = slots[i] >> 6, np.int64(1) << (slots[i] & 63)
-        block, block_bit = slots[i] // BLOCK // 64, np.int64(1) << (slots[i] // BLOCK & 63)
-        for f in range(len(row_count)):
-            for row in range(row_count[f]):
-                accepted = True
-                for a in range(first[f], first[f + 1]):
-                    tested = (masks[bits.word[a], i] >> bits.shift[a]) & bits.mask[a] != 0
-                    code = (words[bits.word[a], i] >> bits.shift[a]) & bits.mask[a]
-                    accepted &= not tested or (row // bits.stride[a]) % radix[a] == code
-                at = bits.first_row[f] + row
-                if accepted:
-                    rows[at, word] |= bit
-                    summary[at, block] |= block_bit
+def _clear_bits(rows, count, slots):
+    for row in range(count):
+        for slot in slots:
+            rows[row, slot >> 6] &= ~(np.int64(1) << (slot & 63))
+
+
+@nb.njit(nogil=True, cache=True)
+def _set_bits(bits, places, slots):
+    """Mark the entries, whose bits are all 0, in the rows that accept them; `places`: where in `bits.entries` an attribute's
+    word stands. True if the rows tell each of the values that they ask for from all others.
+    """
+    rows, named, free, stride, values = bits.rows, bits.named, bits.free, bits.stride, bits.values
+    attributes, fields = len(bits.word), len(bits.first_row)
+    accepting = np.empty(len(rows), np.int64)
+    exact = True
+    for slot in slots:
+        word, bit = slot >> 6, np.int64(1) << (slot & 63)
+        block, block_bit = slot // BLOCK // 64, np.int64(1) << (slot // BLOCK & 63)
+        attribute = 0
+        for f in range(fields):
+            accepting[0] = bits.first_row[f]
+            count = 1
+            while attribute < attributes and bits.field[attribute] == f:
+                a = attribute
+                attribute += 1
+                tested = (bits.entries[slot, 2 * places[a] + 1] >> bits.shift[a]) & bits.mask[a] != 0
+                if tested:
+                    code = (bits.entries[slot, 2 * places[a]] >> bits.shift[a]) & bits.mask[a]
+                    known = FIRST <= code < FIRST + values[a]
+                    exact &= values[a] <= MOST_EXACT and known
+                    named[bits.codes[a] + code, block] |= block_bit
+                    bucket = min(max(code - 1, 0), values[a]) if values[a] <= MOST_EXACT else code & (BUCKETS - 1)
+                    for i in range(count):
+                        accepting[i] += bucket * stride[a]
                 else:
-                    rows[at, word] &= ~bit
+                    free[a, block] |= block_bit
+                    buckets = values[a] + 1 if values[a] <= MOST_EXACT else BUCKETS
+                    for bucket in range(1, buckets):
+                        for i in range(count):
+                            accepting[bucket * count + i] = accepting[i] + bucket * stride[a]
+                    count *= buckets
+            for i in range(count):
+                rows[accepting[i], word] |= bit
+    return exact

@@ -4,7 +4,7 @@ The arrays of an index are handed over once: their addresses and shapes stand in
 index changes; those of an encoded batch in another one. Whoever calls keeps the arrays alive.
 
     header   largest cell, ids that a cell writes at most, words, columns of codes and of keys; per column 1 if its values are
-             floats; per scale its shift; then address and two lengths of each array of Groups, Cells, Bits and of each scale
+             floats; per scale its shift and steps; then address and two lengths of each array of Groups, Cells, Bits, scales
 """
 
 # mypy: ignore-errors
@@ -16,17 +16,17 @@ from typing import Any
 
 import numba as nb
 import numpy as np
-from llvmlite import ir
-from numba import carray, types
-from numba.extending import intrinsic
 
 from contentcast.matching.index import kernels
 from contentcast.matching.index.codes import ABSENT_KEY
+from contentcast.matching.index.lanes import address_of, int_line, ints, long_line, longs
 from contentcast.matching.index.layout import Bits, Cells, Events, Groups
 from contentcast.matching.index.scales import look_up_keys
 
 FLOATS = 5
 """Where in the header the columns begin."""
+ONE_NUMBERS = 3
+"""Where in what is given for one event its words begin."""
 
 
 def addresses(arrays: Iterable[Any]) -> list[int]:
@@ -38,32 +38,24 @@ def addresses(arrays: Iterable[Any]) -> list[int]:
     return found
 
 
-@intrinsic
-def _pointer(typing_context, address):
-    def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.int64), generate
-
-
 @nb.njit(nogil=True, cache=True, inline="always")
 def _line(header, at):
-    return carray(_pointer(header[at]), (header[at + 1],), np.int64)
+    return long_line(header[at], header[at + 1])
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _short_line(header, at):
-    return carray(_pointer(header[at]), (header[at + 1],), np.int32)
+    return int_line(header[at], header[at + 1])
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _plane(header, at):
-    return carray(_pointer(header[at]), (header[at + 1], header[at + 2]), np.int64)
+    return longs(header[at], header[at + 1], header[at + 2])
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _short_plane(header, at):
-    return carray(_pointer(header[at]), (header[at + 1], header[at + 2]), np.int32)
+    return ints(header[at], header[at + 1], header[at + 2])
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -82,10 +74,11 @@ def _index_arrays(header):
     at += 27
     bits = Bits(
         _line(header, at), _line(header, at + 3), _line(header, at + 6), _line(header, at + 9), _line(header, at + 12),
-        _line(header, at + 15), _plane(header, at + 18), _plane(header, at + 21), _short_line(header, at + 24),
-        _line(header, at + 27),
+        _line(header, at + 15), _line(header, at + 18), _line(header, at + 21), _plane(header, at + 24),
+        _plane(header, at + 27), _plane(header, at + 30), _short_line(header, at + 33), _line(header, at + 36),
+        _plane(header, at + 39), _line(header, at + 42),
     )  # fmt: skip
-    return groups, cells, bits, at + 30
+    return groups, cells, bits, at + 45
 
 
 @nb.njit(nogil=True, cache=True)
@@ -97,45 +90,60 @@ def match_many(header, batch, begin, end, out, ends, streaming, stamps):
         _line(batch, 15), _line(batch, 18), _short_line(batch, 21), _short_line(batch, 24), _line(batch, 27),
     )  # fmt: skip
     most = header[1] if streaming else np.int64(0)
-    return kernels.match(groups, cells, bits, events, begin, end, out, ends, header[0], most, stamps)
+    scratch = np.empty(kernels.scratch_size(groups, bits, events.most_texts[0], end - begin, header[0], most), np.int64)
+    following = kernels.match(groups, cells, bits, events, begin, end, out, ends, header[0], most, stamps, scratch)
+    scratch[0] = 0  # used until now
+    return following
 
 
 @nb.njit(nogil=True, cache=True)
-def match_one(header, numbers, out):
-    """How many ids one event's words and values have, written to `out`, ascending, or -1 if there was no room."""
+def match_one(at):
+    """How many ids one event has, written out ascending, or -1 if there was no room.
+
+    At the address stand those of the header and of the room for ids, how many there is room for, and the event's words and
+    values: to unpack arrays, or only more numbers, is a good part of the time of a quick event.
+    """
+    given = long_line(at, ONE_NUMBERS)
+    header, out, numbers_at = long_line(given[0], FLOATS), long_line(given[1], given[2]), at + 8 * ONE_NUMBERS
     words, coded, keyed = header[2], header[3], header[4]
-    groups, cells, bits, at = _index_arrays(header)
-    keys = numbers[words:].reshape((coded + keyed, 1)).copy()
-    floats = numbers.view(np.float64)
+    numbers = long_line(numbers_at, words + coded + keyed)
+    groups, cells, bits, scales = _index_arrays(header)
+    size = kernels.scratch_size(groups, bits, 0, 1, header[0], 0)
+    scratch = np.empty(size + 2 * coded + keyed + 2, np.int64)
+    mine = address_of(scratch) + 8 * size
+    keys, codes, ranks = mine, mine + 8 * (coded + keyed), mine + 8 * (coded + keyed) + 4 * coded
+    ends, nothing = mine + 8 * (2 * coded + keyed), mine + 8 * (2 * coded + keyed + 1)
+    key_line, floats = long_line(keys, coded + keyed), numbers.view(np.float64)
     for column in range(coded + keyed):
+        key = numbers[words + column]
         if header[FLOATS + column]:
             number = floats[words + column]
             if number != number:
-                keys[column, 0] = ABSENT_KEY
+                key = np.int64(ABSENT_KEY)
             else:
-                bits_of = np.int64(0) if number == 0.0 else numbers[words + column]
-                keys[column, 0] = bits_of if bits_of >= 0 else bits_of ^ np.int64(0x7FFFFFFFFFFFFFFF)
-    codes = np.empty((coded, 1), np.int32)
-    ranks = np.empty((coded, 1), np.int32)
+                key = np.int64(0) if number == 0.0 else key
+                key = key if key >= 0 else key ^ np.int64(0x7FFFFFFFFFFFFFFF)
+        key_line[column] = key
     for column in range(coded):
-        scale = at + 12 * column
+        scale = scales + 6 * column
         look_up_keys(
-            _line(header, scale), _short_line(header, scale + 3), _short_line(header, scale + 6),
-            _short_line(header, scale + 9), header[FLOATS + coded + keyed + column], keys[column], codes[column], ranks[column],
+            _plane(header, scale), _short_line(header, scale + 3), header[FLOATS + coded + keyed + column],
+            long_line(keys + 8 * column, 1), int_line(codes + 4 * column, 1), int_line(ranks + 4 * column, 1),
         )  # fmt: skip
-    none = np.zeros((1, 1), np.int64)
-    starts = np.zeros(1, np.int64)
-    numberless = np.zeros(0, np.int32)
+    long_line(nothing, 1)[0] = 0
     events = Events(
-        numbers[:words].reshape((words, 1)).copy(), codes, ranks, keys[coded:], none, starts, starts, numberless, numberless,
-        np.zeros(1, np.int64),
+        longs(numbers_at, words, 1), ints(codes, coded, 1), ints(ranks, coded, 1), longs(keys + 8 * coded, keyed, 1),
+        longs(nothing, 1, 1), long_line(nothing, 1), long_line(nothing, 1), int_line(nothing, 0), int_line(nothing, 0),
+        long_line(nothing, 1),
     )  # fmt: skip
-    ends = np.zeros(1, np.int64)
-    stamps = np.zeros(0, np.int64)
-    if kernels.match(groups, cells, bits, events, 0, 1, out, ends, header[0], 0, stamps) == 0:
+    last, no_stamps = long_line(ends, 1), long_line(nothing, 0)
+    if kernels.match(groups, cells, bits, events, 0, 1, out, last, header[0], 0, no_stamps, scratch) == 0:
+        scratch[0] = 0
         return np.int64(-1)
-    _sort(out, ends[0])
-    return ends[0]
+    count = last[0]
+    scratch[0] = 0  # used until now
+    _sort(out, count)
+    return count
 
 
 @nb.njit(nogil=True, cache=True)
@@ -155,7 +163,7 @@ def _sort(ids, count):
     here, there = ids, np.empty(count, np.int64)
     starts = np.empty(2048, np.int64)
     shift = 0
-    while highest >> shift != 0:
+    while shift < 63 and highest >> shift != 0:
         starts[:] = 0
         for i in range(count):
             starts[(here[i] >> shift) & 2047] += 1

@@ -1,4 +1,4 @@
-"""The kernels that change cells, tables and references; only `store` calls them.
+"""The kernels that change cells, tables and references; `store` and `engine` call them.
 
 A cell that is full moves to the arena's end with twice the room; an entry that goes is replaced by its cell's last one.
 """
@@ -29,9 +29,9 @@ from contentcast.matching.index.layout import (
 
 @nb.njit(nogil=True, cache=True)
 def append_entries(cells, rows, cell_of, columns, lengths, free):
-    """Append each row to its cell; a full cell moves to the arena's end with twice the room. Returns the new end.
+    """Append each row to its cell; a full cell moves to the arena's end with twice the room.
 
-    -1 if the arena is too small: the caller grows it and goes on with what is left (see `store`).
+    Returns the new end and how many were appended: if the arena is too small, the caller grows it and goes on with the rest.
     """
     width = columns.shape[0]
     done = 0

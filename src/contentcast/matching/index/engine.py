@@ -39,7 +39,7 @@ REPLAN_FACTOR: Final = 4
 REPLAN_LEAST: Final = 2000
 """... and at least this many."""
 MOST_IDS: Final = 2**62
-STREAMED_FROM: Final = 1 << 20
+STREAMED_FROM: Final = 3 << 20
 """So many ids do not stay in the caches until somebody reads them: they are written past them."""
 
 
@@ -77,6 +77,31 @@ def in_one(pieces: list[tuple[int, Matches]], run: Run) -> tuple[Ints, Ints]:
     return rows[:total], ids[:total]
 
 
+def _planes(columns: int, *planes: tuple[int, Any]) -> tuple[list[int], list[Any]]:
+    """Addresses and lengths of planes of so many rows each, and the planes, all in one piece of memory.
+
+    Asking NumPy for an array's address takes a microsecond, so it is asked once.
+    """
+    sizes = [-(-rows * columns * np.dtype(kind).itemsize // 64) * 64 for rows, kind in planes]
+    piece = np.empty(max(1, sum(sizes)), np.uint8)
+    address, begin = piece.__array_interface__["data"][0], 0
+    found: list[int] = []
+    views = []
+    for (rows, kind), size in zip(planes, sizes, strict=True):
+        found += (address + begin, rows, columns)
+        views.append(np.ndarray((rows, columns), kind, piece, begin))
+        begin += size
+    return found, views
+
+
+_NO_TEXTS: Final = (
+    np.zeros((0, 0), np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32),
+    np.zeros(1, np.int64),
+)  # fmt: skip
+"""What an encoded batch has where no entry tests texts."""
+_AT_NO_TEXTS: Final = addresses(_NO_TEXTS)
+
+
 class Views(NamedTuple):
     """What the kernels read, and where an attribute's codes, keys and texts stand in an encoded batch."""
 
@@ -86,7 +111,6 @@ class Views(NamedTuple):
     code_column: dict[str, int]
     key_column: dict[str, int]
     text_column: dict[str, int]
-    ranks: dict[str, Any]
     header: Ints
     alive: tuple[Any, ...]  # the arrays whose addresses are in the header
 
@@ -258,50 +282,55 @@ class CellIndex:
         code_column = {name: at for at, name in enumerate(sorted(coded))}
         key_column = {name: at for at, name in enumerate(sorted({name for kind, name in tests if kind == "set"}))}
         text_column = {name: at for at, name in enumerate(self.attributes.texts)}
-        ranks = {name: self.filing.scales[name].ranks(self.filing.grids.get(name)) for name in code_column}
         groups = self.store.group_arrays(code_column, key_column, text_column)
         cells = self.store.cells(starts, pairs)
         bits = self.store.bitmaps.view(self.attributes.dictionaries)
         arrays = [*groups, *cells, *bits]
         scales = [self.filing.scales[name] for name in code_column]
         for name, scale in zip(code_column, scales, strict=True):
-            arrays += [scale.points, scale.codes, ranks[name], scale.heads()[0]]
+            arrays += [scale.marks(self.filing.grids.get(name)), scale.heads()[0]]
         rows = self.store.cell[: self.store.cell_count]
         header = [int(rows[:, layout.COUNT].max(initial=0)), int(rows[:, layout.OUTPUT].max(initial=1))]
         header += [self.filing.words, len(code_column), len(key_column)]
         header += [int(self.space.kinds[name].name == "float") for name in (*code_column, *key_column)]
         header += [scale.heads()[1] for scale in scales]
         made = Views(
-            groups, cells, bits, code_column, key_column, text_column, ranks,
+            groups, cells, bits, code_column, key_column, text_column,
             np.array(header + addresses(arrays), np.int64), tuple(arrays),
         )  # fmt: skip
         self._single = None  # it holds the addresses of the arrays that were
         return made
 
-    def encode(self, records: pa.RecordBatch) -> layout.Events:
-        """The batch as the kernels read it. The columns have the space's types; a missing one is absent everywhere."""
+    def encode(self, records: pa.RecordBatch) -> tuple[layout.Events, Ints]:
+        """The batch as the kernels read it, and the addresses of its arrays.
+
+        The columns have the space's types; a missing one is absent everywhere.
+        """
         views = self.views()
         count = records.num_rows
-        named = {name: records.column(at) for at, name in enumerate(records.schema.names)}
+        names = records.schema.names
 
         def column(name: str) -> pa.Array:
-            found = named.get(name)
-            return pa.nulls(count, self.space.kinds[name].arrow) if found is None else found
+            return records.column(names.index(name)) if name in names else pa.nulls(count, self.space.kinds[name].arrow)
 
-        words = np.zeros((self.filing.words, count), np.int64)
+        batch, (words, codes, ranks, set_keys) = _planes(
+            count, (self.filing.words, np.int64), (len(views.code_column), np.int32), (len(views.code_column), np.int32),
+            (len(views.key_column), np.int64),
+        )  # fmt: skip
+        words[:] = 0
         for name, dictionary in self.attributes.dictionaries.items():
             if dictionary.bits == 0:
                 continue  # no entry uses it yet
             dictionary.look_up(column(name), words[dictionary.word])
-        codes = np.empty((len(views.code_column), count), np.int32)
-        ranks = np.empty((len(views.code_column), count), np.int32)
         for name, at in views.code_column.items():
             keys = column_keys(self.space.kinds[name], column(name))
-            self.filing.scales[name].look_up(keys, codes[at], ranks[at], views.ranks[name])
-        set_keys = np.empty((len(views.key_column), count), np.int64)
+            self.filing.scales[name].look_up(keys, codes[at], ranks[at], self.filing.grids.get(name))
         for name, at in views.key_column.items():
             set_keys[at] = column_keys(self.space.kinds[name], column(name))
-        return layout.Events(words, codes, ranks, set_keys, *self._encode_texts(views.text_column, column, count))
+        if not views.text_column:
+            return layout.Events(words, codes, ranks, set_keys, *_NO_TEXTS), np.array(batch + _AT_NO_TEXTS, np.int64)
+        texts = self._encode_texts(views.text_column, column, count)
+        return layout.Events(words, codes, ranks, set_keys, *texts), np.array(batch + addresses(texts), np.int64)
 
     def _encode_texts(self, text_column: dict[str, int], column: Any, count: int) -> tuple[Any, ...]:
         answers = self.attributes.answers
@@ -344,24 +373,26 @@ class CellIndex:
     def _match_pieces(self, records: pa.RecordBatch, most: int | None) -> Iterator[tuple[int, Matches]]:
         """Without `most`, as much as the events so far, or those of the batch before, let expect for the rest."""
         views = self.views()
-        events = self.encode(records)
-        batch = np.array(addresses(events), np.int64)
+        _alive, batch = self.encode(records)  # the kernel reads the arrays by their addresses
         count = records.num_rows
         stamps = np.zeros(self.store.several_count, np.int64)
         ends = np.empty(count, np.int64)
-        done, found, room = 0, 0, most or 0
+        done, found, room, until = 0, 0, most or 0, count
         while done < count:
+            if self._views is not views:
+                raise ContentcastError("the index was changed while its matches were read; read them all first")
             if most is None and room == 0:
                 per_event = found / done if done else self._per_event
                 room = int(per_event * (count - done) * 1.2) + 2 * layout.BLOCK
             out = room_for(room + layout.SLACK)
             if most is not None:
                 out = out[: room + layout.SLACK]
-            following = match_many(views.header, batch, done, count, out, ends, len(out) >= STREAMED_FROM, stamps)
+            following = match_many(views.header, batch, done, until, out, ends, room >= STREAMED_FROM, stamps)
             stamps[:] = 0
             if following == done:
                 room = 2 * room + layout.BLOCK  # not even one event fits; a cell's ids are counted before they are tested
+                until = done + 1 if most is not None else count
                 continue
             ids = out[: int(ends[following - 1])]
             yield done, Matches(ends[done:following].copy(), ids)
-            done, found, room = following, found + len(ids), most or 0
+            done, found, room, until = following, found + len(ids), most or 0, count

@@ -1,6 +1,6 @@
 """An index as one file that processes map and share.
 
-    CONTENTCAST INDEX 2\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
+    CONTENTCAST INDEX 3\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
 
 The description holds the space, the dictionaries, the text constraints, the groups and where each array lies; the arrays are
 mapped, so opening takes as long as reading the description and no array is read until it is used. Text constraints are filed
@@ -32,7 +32,7 @@ from contentcast.model.patterns import Pattern
 from contentcast.model.ranges import Ranges
 from contentcast.model.space import Space
 
-MAGIC: Final = b"CONTENTCAST INDEX 2\n"
+MAGIC: Final = b"CONTENTCAST INDEX 3\n"
 _ALIGNED: Final = 64
 
 
@@ -171,5 +171,10 @@ def _restored(described: dict[str, Any], arrays: dict[str, Any]) -> CellIndex:
         for gate, level, tests, table, size, keys in described["groups"]
     ]
     index.filing.gates = [Gate(*gate) for gate in described["gates"]]
+    index.filing.levels = {
+        gate.attribute: np.unique([each.level for each in store.groups if each.gate == gate]).astype(np.int64)
+        for gate in index.filing.gates
+        if gate.kind == "cells"
+    }
     index.filing.words = described["words"]
     return index

@@ -18,7 +18,9 @@ from contentcast.matching.index.codes import ABSENT_KEY, Dictionary
 from contentcast.matching.index.entries import Attributes, Column, Entries
 from contentcast.matching.index.plan import (
     BITMAPS,
+    CANDIDATE_NS,
     LEVEL_BITS,
+    TEST_NS,
     Gate,
     Plan,
     Test,
@@ -44,6 +46,8 @@ LEAST_RUN: Final = 4
 
 HALF_NS: Final = 5.0
 """Beginning to compare a cell's entries with half a word, about."""
+LEVEL_NS: Final = 4.0
+"""Looking into a cell of one more level of a grid, about."""
 
 _NO_COLUMN: Final = Column(*(np.zeros(0, np.int64) for _ in range(3)))
 
@@ -57,6 +61,10 @@ class Filing:
     gates: list[Gate] = field(default_factory=list)
     grids: dict[str, Ints] = field(default_factory=dict)
     scales: dict[str, Scale] = field(default_factory=dict)
+    levels: dict[str, Ints] = field(default_factory=dict)
+    """Of each grid the levels that were worth a group, ascending; an entry goes to the finest that is not finer than its own,
+    or to its own if there is none.
+    """
     words: int = 0
     planned: dict[tuple[Gate, int], dict[frozenset[Test], frozenset[Test]]] = field(default_factory=dict)
 
@@ -79,6 +87,10 @@ class Filing:
         if len(rows) < entries.count:
             plan.chosen[small] = BITMAPS
         self.gates, self.grids = plan.gates, plan.grids
+        self.levels = {}
+        for number, gate in enumerate(plan.gates):
+            if gate.kind == "cells" and (plan.chosen == number).any():
+                self.levels[gate.attribute] = self._worth_a_group(entries, gate, plan.chosen == number)
         self._plan_groups(entries, masks, plan)
         return plan.chosen
 
@@ -101,19 +113,23 @@ class Filing:
         }
 
     def equal_words(self, entries: Entries) -> tuple[Any, Any]:
-        """Each entry's equal constraints as words and masks; (None, None) if a dictionary has outgrown its bits or rows."""
+        """Each entry's equal constraints as words and masks; (None, None) if a dictionary has outgrown its bits, or has none.
+
+        Also one that no entry uses: a value may have got its code and then have become part of a set, and events that carry it
+        would write into the bits of the next attribute.
+        """
+        if any(each.bits and len(each) > each.capacity for each in self.attributes.dictionaries.values()):
+            return None, None
         words = np.zeros((self.words, entries.count), np.int64)
         masks = np.zeros((self.words, entries.count), np.int64)
         for (form, name), column in entries.columns.items():
             if form != "equal":
                 continue
             dictionary = self.attributes.dictionaries[name]
-            if len(dictionary) > dictionary.capacity:
+            if dictionary.bits == 0:
                 return None, None
             words[dictionary.word, column.entry] |= column.value << dictionary.shift
             masks[dictionary.word, column.entry] |= ((1 << dictionary.bits) - 1) << dictionary.shift
-        if not self.store.bitmaps.holds_codes(self.attributes.dictionaries):
-            return None, None
         return words, masks
 
     def _plan_groups(self, entries: Entries, masks: Ints, plan: Plan) -> None:
@@ -145,8 +161,23 @@ class Filing:
             if gate.kind != "cells" or not (chosen == number).any():
                 continue
             rows, first, last = self._grid_span(entries, gate, chosen == number)
-            levels[rows] = level_of(first, last)
+            own, used = level_of(first, last), self.levels[gate.attribute]
+            at = np.searchsorted(used, own)
+            levels[rows] = np.where(at < len(used), np.append(used, 0)[at], own)
         return levels
+
+    def _worth_a_group(self, entries: Entries, gate: Gate, behind: Any) -> Ints:
+        """The levels of a grid with so many entries that looking into one more cell costs an event less than testing them."""
+        _, first, last = self._grid_span(entries, gate, behind)
+        counts = np.bincount(level_of(first, last))
+        used = []
+        for level in range(len(counts)):
+            cells = (len(self.grids[gate.attribute]) >> (LEVEL_BITS * (level + 1))) + 1
+            if level + 1 == len(counts) or counts[level] * 2 / cells * (CANDIDATE_NS + TEST_NS) > LEVEL_NS:
+                used.append(level)
+            else:
+                counts[level + 1] += counts[level]
+        return np.array(used, np.int64)
 
     def _grid_span(self, entries: Entries, gate: Gate, behind: Any) -> tuple[Ints, Ints, Ints]:
         """The entries behind a cells gate with the ranks of their range's ends."""
@@ -325,20 +356,26 @@ class Filing:
                 continue
             if kind in ("low", "range"):
                 columns[at] = ABSENT_CODE
-                columns[at, held] = self._codes(arg, column.value[source])
+                columns[at, held] = self._first_codes(arg, column.value[source])
                 at += 1
             if kind in ("high", "range"):
                 columns[at] = GREATEST_CODE
-                columns[at, held] = self._codes(arg, column.last[source])
+                columns[at, held] = self._last_codes(arg, column.last[source])
                 at += 1
         return columns
 
+    def _first_codes(self, name: str, keys: Ints) -> Any:
+        """Of the keys that ranges begin with."""
+        least, _ = self._open_ends(name)
+        return np.where(keys <= least, LEAST_CODE, self._codes(name, keys))
+
+    def _last_codes(self, name: str, keys: Ints) -> Any:
+        """Of the keys that they end with."""
+        _, greatest = self._open_ends(name)
+        return np.where(keys >= greatest, GREATEST_CODE, self._codes(name, keys))
+
     def _codes(self, name: str, keys: Ints) -> Any:
-        if not len(keys):
-            return keys
-        least, greatest = self._open_ends(name)
-        codes = self.scales[name].codes_of(np.clip(keys, None, self.scales[name].points[-1]))
-        return np.where(keys <= least, LEAST_CODE, np.where(keys >= greatest, GREATEST_CODE, codes))
+        return self.scales[name].codes_of(np.clip(keys, None, self.scales[name].points[-1])) if len(keys) else keys
 
     def _open_ends(self, name: str) -> tuple[int, int]:
         """With which keys a range begins and ends that is open on that side."""

@@ -5,11 +5,11 @@ a price range left to test" that holds three entries and has room for four:
 
     arena[base ...]    ids  7 12 31 .    first  p p p .    last  p p p .
 
-A batch goes through in stretches of events. First every gate is looked up for all of a stretch, one gate after the other, which
-leaves for each event the cells it opens (a text gate may open several); then, event by event, the cells' entries are tested
-sixteen at a time (`lanes`) and the ids of those that pass are written. Entries that only compare values of small domains may
-live in bitmaps instead (`bitmaps`), which are walked first.
-Looking up and testing in turns, event by event, took 1.3 to 2 times as long.
+A batch goes through in stretches of events. Gate by gate, the cells that all events of a stretch open are looked up, and the
+small ones tested, sixteen entries at a time (`lanes`), which leaves for each event which entries it matches. Then, event by
+event, the ids of these are written and the larger cells tested. Entries that only compare values of small domains may live in
+bitmaps instead (`bitmaps`), which are walked first.
+Looking up and testing in turns, event by event, took 1.3 to 2 times as long; testing the small cells event by event 1.6 times.
 
 Ids are subscription ids; a negative one is ~tag: an even tag is a run of ids with the same entry, an odd one a subscription
 with several conjunctions, or an id of more than 31 bits, written once per event (`stamps`).
@@ -20,28 +20,48 @@ with several conjunctions, or an id of more than 31 bits, written once per event
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba as nb
 import numpy as np
 
 from contentcast.matching.index.lanes import (
+    address_of,
     and_rows,
     at_least,
     at_most,
     equal_under,
     flush,
     in_range,
+    int_line,
+    long_line,
+    longs,
     lowest_one,
+    pass_all,
+    pass_range,
+    pass_range_low,
+    pass_word,
+    pass_word_range,
+    pass_word_range_low,
+    pointer,
+    prefetch,
+    write_few,
     write_sixteen,
 )
 from contentcast.matching.index.layout import (
     ABSENT_CODE,
     BASE,
     BLOCK,
+    BUCKETS,
     CELLS,
     COUNT,
     EQUAL,
+    EXACT_BITS,
     GREATEST_CODE,
     GROUP,
+    MOST_BLOCKS,
+    MOST_EXACT,
+    MOST_FOUND,
     MOST_OPENED,
     ONLY_RANGE,
     ONLY_WORD,
@@ -49,6 +69,7 @@ from contentcast.matching.index.layout import (
     OTHER,
     OUTPUT,
     PLAIN,
+    PLAIN_BITS,
     RANGE_LOW,
     ROOM,
     SLACK,
@@ -60,9 +81,15 @@ from contentcast.matching.index.layout import (
     T_RANGE,
     T_SET,
     T_WORD,
+    USED_BITS,
     WORD_RANGE,
     WORD_RANGE_LOW,
 )
+
+AHEAD = 4
+"""How many cells later the one is tested whose entries are fetched now."""
+PLACE = np.uint64
+"""Of indices in the innermost loops: Numba counts a negative one from the end, and looks whether it is one each time."""
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -132,15 +159,115 @@ def _name_ids(out, start, end, tagged_ids, event, run_start, run_length, run_ids
     return at
 
 
+class Lists(NamedTuple):
+    """The cells that the events of a stretch open, what they have found, and what the cells are tested with."""
+
+    opened: np.ndarray  # int32: cells behind one gate
+    opener: np.ndarray  # int32: which event of the stretch opens each
+    found: np.ndarray  # place << 16 | ones, or cell << 16
+    before: np.ndarray  # int32: what the same event had found before
+    newest: np.ndarray  # int32: what each event has found last, or -1
+    arena: np.ndarray  # int32
+    rows: np.ndarray
+    words: np.ndarray
+    codes: np.ndarray  # int32
+    test_args: np.ndarray
+
+
+def _tester(passing, has_word, has_code, has_lower):
+    """A function that tests the small cells of a group that the events of a stretch have opened, all before any id is written.
+
+    It adds to what was found: sixteen entries and which of them match, or a cell to be tested later, and links it to what the
+    event had found before. Above the limit it only adds cells. Returns the number of all that was found.
+    """
+
+    @nb.njit(nogil=True, cache=True)
+    def test(lists, test, many, first, limit, number):
+        opened, opener, found, before, newest = lists.opened, lists.opener, lists.found, lists.before, lists.newest
+        arena, rows, words, codes, test_args = lists.arena, lists.rows, lists.words, lists.codes, lists.test_args
+        word_at, code_at, lower_at = np.int64(0), np.int64(0), np.int64(0)
+        if has_word:
+            word_at = test_args[test]
+            test += 1
+        if has_code:
+            code_at = test_args[test]
+            test += 1
+        if has_lower:
+            lower_at = test_args[test]
+        for i in range(PLACE(many)):
+            cell, k = PLACE(opened[i]), PLACE(opener[i])
+            event = PLACE(first) + k
+            ahead = PLACE(opened[min(i + PLACE(AHEAD), PLACE(many - 1))])
+            ahead_at = rows[ahead, PLACE(BASE)] + rows[ahead, PLACE(ROOM)]
+            for j in range(4):
+                prefetch(arena, ahead_at + 16 * j)
+            base, count, apart = rows[cell, PLACE(BASE)], rows[cell, PLACE(COUNT)], rows[cell, PLACE(ROOM)]
+            if count > 16 * MOST_BLOCKS or rows[cell, PLACE(PLAIN)] == 0 or number + MOST_BLOCKS > limit:
+                found[PLACE(number)], before[PLACE(number)] = np.int64(cell) << 16, newest[k]
+                newest[k] = number
+                number += 1
+                continue
+            word, code, lower = np.int64(0), np.int64(0), np.int64(0)
+            if has_word:
+                word = words[PLACE(word_at >> 1), event] >> (32 * (word_at & 1))
+            if has_code:
+                code = np.int64(codes[PLACE(code_at), event])
+            if has_lower:
+                lower = np.int64(codes[PLACE(lower_at), event])
+            last = newest[k]
+            for place in range(base, base + count, 16):
+                left = base + count - place
+                ones = 0xFFFF if left >= 16 else (1 << left) - 1
+                ones &= passing(arena, place + apart, apart, word, code, lower)
+                found[PLACE(number)], before[PLACE(number)] = place << 16 | ones, last
+                last = np.int32(number) if ones != 0 else last
+                number += ones != 0
+            newest[k] = last
+        return number
+
+    return test
+
+
+_test_none = _tester(pass_all, False, False, False)
+_test_word = _tester(pass_word, True, False, False)
+_test_range = _tester(pass_range, False, True, False)
+_test_range_low = _tester(pass_range_low, False, True, True)
+_test_word_range = _tester(pass_word_range, True, True, False)
+_test_word_range_low = _tester(pass_word_range_low, True, True, True)
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _stretch(groups, openings, count):
+    """How many events go through together."""
+    return max(1, min(STRETCH, count, MOST_OPENED // (len(groups.gate) * openings + 1)))
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _most_found(groups, openings, stretch):
+    return stretch * openings * len(groups.gate) + min(MOST_FOUND, stretch * MOST_BLOCKS * len(groups.gate)) + MOST_BLOCKS
+
+
+@nb.njit(nogil=True, cache=True)
+def scratch_size(groups, bits, most_texts, count, largest, most):
+    """How many numbers `match` needs room for, taken from one piece: one for each would cost a quick event half its time."""
+    openings = max(1, most_texts)
+    stretch = _stretch(groups, openings, count)
+    fields, alive_words = len(bits.first_row), bits.named.shape[1]
+    size = alive_words * (1 + stretch) + fields * (1 + stretch) + 2 * BLOCK // 64
+    size += max(largest, 2 * BLOCK) + SLACK + (largest >> 4) + 2
+    size += 2 * (stretch * openings + 2) + 2 * _most_found(groups, openings, stretch) + stretch
+    return size + (STREAMED + max(most, 2 * BLOCK) + SLACK if most > 0 else 0)
+
+
 # All in one function, and no slices of arrays in it: each array that Numba hands to a function or slices has its reference
 # count raised and lowered, which made it 6 to 12 times slower.
 @nb.njit(nogil=True, cache=True)
-def match(groups, cells, bits, events, begin, end, results, ends, largest, most, stamps):
+def match(groups, cells, bits, events, begin, end, results, ends, largest, most, stamps, scratch):
     """Ids of the events from `begin`; stops before one whose ids might not fit. Returns the next event.
 
     ends[event] is where its ids end in `results`. With empty stamps, ids of several conjunctions come as often as they match.
     `largest`: how many entries the largest cell has; `most`: how many ids one cell writes at most, if what is written goes past
-    the caches (`results` beginning a line), else 0.
+    the caches (`results` beginning a line), else 0. `scratch`: so much as `scratch_size` says, kept by the caller.
     """
     gates, args, masks, tables, shapes = groups.gate, groups.arg, groups.mask, groups.table, groups.shape
     sizes, shifts, tests = groups.size, groups.shift, groups.tests
@@ -150,54 +277,73 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
     set_start, set_pairs = cells.set_start, cells.set_pairs
     words, codes, ranks, keys, text_value = events.words, events.codes, events.ranks, events.keys, events.text_value
     holds_start, fails_start, holds, fails = events.holds_start, events.fails_start, events.holds, events.fails
-    bit_word, bit_shift, bit_mask, bit_field = bits.word, bits.shift, bits.mask, bits.field
-    bit_stride, first_row, bit_ids, bits_plain = bits.stride, bits.first_row, bits.ids, bits.plain[0]
-    row_words, summary_words = bits.rows.shape[1], bits.summary.shape[1]
-    bit_rows, summary = bits.rows.reshape(-1), bits.summary.reshape(-1)
+    bit_word, bit_shift, bit_mask, bit_codes = bits.word, bits.shift, bits.mask, bits.codes
+    bit_field, bit_stride, bit_values, first_row = bits.field, bits.stride, bits.values, bits.first_row
+    bit_ids, bit_free = bits.ids, bits.free
+    bits_plain, bits_exact = bits.flags[PLAIN_BITS], bits.flags[EXACT_BITS]
+    entry_words, entries = bits.words, bits.entries
+    row_words, alive_words = bits.rows.shape[1], bits.named.shape[1]
+    bit_rows, named = bits.rows.reshape(-1), bits.named.reshape(-1)
     fields = len(first_row)
-    row_at, block = np.empty(fields, np.int64), np.empty(BLOCK // 16, np.uint16)
-    tagged_ids = np.empty(max(largest, BLOCK) + SLACK, np.int64)
-    passed = np.empty((largest >> 4) + 2, np.int64)
-    width = len(gates) * (1 + events.most_texts[0]) + 1
-    stretch = max(1, min(STRETCH, end - begin, MOST_OPENED // width))
-    opened = np.empty(stretch * width, np.int32)
-    opens = np.empty(stretch, np.int64)
-    row_of = np.empty((fields, stretch), np.int64)
+    openings = max(1, events.most_texts[0])
+    stretch = _stretch(groups, openings, end - begin)
+    places, most_found = stretch * openings + 1, _most_found(groups, openings, stretch)
+    free = address_of(scratch)
+    used_blocks, free = long_line(free, alive_words), free + 8 * alive_words
+    alive_blocks, free = longs(free, alive_words, stretch), free + 8 * alive_words * stretch
+    row_at, free = long_line(free, fields), free + 8 * fields
+    row_of, free = longs(free, fields, stretch), free + 8 * fields * stretch
+    blocks, free = nb.carray(pointer(free), (2 * BLOCK // 16,), np.uint16), free + 2 * BLOCK // 8
+    tagged_ids, free = long_line(free, max(largest, 2 * BLOCK) + SLACK), free + 8 * (max(largest, 2 * BLOCK) + SLACK)
+    passed, free = long_line(free, (largest >> 4) + 2), free + 8 * ((largest >> 4) + 2)
+    found, free = long_line(free, most_found), free + 8 * most_found
+    before, free = int_line(free, most_found), free + 8 * most_found
+    opened, free = int_line(free, places), free + 8 * places
+    opener, free = int_line(free, places), free + 8 * places
+    newest, free = int_line(free, stretch), free + 8 * stretch
+    lists = Lists(opened, opener, found, before, newest, arena, rows, words, codes, test_args)
+    for number in range(alive_words):
+        used_blocks[number] = 0
+    for number in range(row_words // (BLOCK // 64) if fields > 0 else 0):
+        if bits.flags[USED_BITS] > BLOCK * number:
+            used_blocks[number >> 6] |= np.int64(1) << (number & 63)
     streaming = most > 0
-    out = np.empty(STREAMED + max(most, BLOCK) + SLACK, np.int64) if streaming else results
+    out = long_line(free, STREAMED + max(most, 2 * BLOCK) + SLACK) if streaming else results
     done = np.int64(0)  # what has gone from `out` to the results
     at = np.int64(0)
     room = np.int64(len(results)) - SLACK
     for first in range(begin, end, stretch):
         last = min(end, first + stretch)
         for k in range(last - first):
-            opens[k] = k * width
+            newest[k] = -1
+        number = np.int64(0)
         for group in range(len(gates)):
             gate, arg, table = gates[group], args[group], tables[group]
+            many = 0
             if gate == EQUAL:
-                mask, shift, size = masks[group], shifts[group], sizes[group]
-                for event in range(first, last):
-                    key = words[arg, event] & mask
-                    slot = spread(key, shift)
+                mask, shift, last_slot = masks[group], shifts[group], PLACE(sizes[group] - 1)
+                for event in range(PLACE(first), PLACE(last)):
+                    key = words[PLACE(arg), event] & mask
+                    slot = PLACE(spread(key, shift))
                     while True:
-                        cell = slots[table + slot, 1]
-                        if cell < 0 or slots[table + slot, 0] == key:
+                        cell = slots[PLACE(table) + slot, PLACE(1)]
+                        if cell < 0 or slots[PLACE(table) + slot, PLACE(0)] == key:
                             break
-                        slot = (slot + 1) & (size - 1)
-                    opened[opens[event - first]] = cell
-                    opens[event - first] += cell >= 0
+                        slot = (slot + PLACE(1)) & last_slot
+                    opened[PLACE(many)], opener[PLACE(many)] = cell, event - PLACE(first)
+                    many += cell >= 0
             elif gate == CELLS:
                 shift = masks[group]
-                for event in range(first, last):
-                    rank = np.int64(ranks[arg, event])
-                    cell = slots[table + (max(rank, 0) >> shift), 1]
-                    opened[opens[event - first]] = cell
-                    opens[event - first] += (cell >= 0) & (rank >= 0)
+                for event in range(PLACE(first), PLACE(last)):
+                    rank = np.int64(ranks[PLACE(arg), event])
+                    cell = slots[PLACE(table + (max(rank, 0) >> shift)), PLACE(1)]
+                    opened[PLACE(many)], opener[PLACE(many)] = cell, event - PLACE(first)
+                    many += (cell >= 0) & (rank >= 0)
             elif gate == OPEN:
                 cell = slots[table, 1]
                 for event in range(first, last):
-                    opened[opens[event - first]] = cell
-                    opens[event - first] += cell >= 0
+                    opened[many], opener[many] = cell, event - first
+                    many += cell >= 0
             else:
                 size = sizes[group]
                 for event in range(first, last):
@@ -208,36 +354,74 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                         if holds[text] >= size:
                             break
                         cell = slots[table + holds[text], 1]
-                        opened[opens[event - first]] = cell
-                        opens[event - first] += cell >= 0
-        for f in range(fields):
-            for k in range(last - first):
+                        opened[many], opener[many] = cell, event - first
+                        many += cell >= 0
+            shape = shapes[group]
+            limit = most_found - stretch * openings * (len(gates) - group)  # each cell still to come takes one place at least
+            if shape == 0:
+                number = _test_none(lists, tests[group], many, first, limit, number)
+            elif shape == ONLY_WORD:
+                number = _test_word(lists, tests[group], many, first, limit, number)
+            elif shape == ONLY_RANGE:
+                number = _test_range(lists, tests[group], many, first, limit, number)
+            elif shape == RANGE_LOW:
+                number = _test_range_low(lists, tests[group], many, first, limit, number)
+            elif shape == WORD_RANGE:
+                number = _test_word_range(lists, tests[group], many, first, limit, number)
+            elif shape == WORD_RANGE_LOW:
+                number = _test_word_range_low(lists, tests[group], many, first, limit, number)
+            else:
+                for i in range(many):
+                    k = np.int64(opener[i])
+                    found[number], before[number] = np.int64(opened[i]) << 16, newest[k]
+                    newest[k] = number
+                    number += 1
+        these = PLACE(last - first)
+        for f in range(PLACE(fields)):
+            for k in range(these):
                 row_of[f, k] = first_row[f]
-        for a in range(len(bit_word)):
-            w, f, shift, mask, stride = bit_word[a], bit_field[a], bit_shift[a], bit_mask[a], bit_stride[a]
-            for k in range(last - first):
-                row_of[f, k] += ((words[w, first + k] >> shift) & mask) * stride
+        for s in range(PLACE(alive_words if fields > 0 else 0)):
+            for k in range(these):
+                alive_blocks[s, k] = used_blocks[s]
+        for a in range(PLACE(len(bit_word))):
+            w, f, shift, mask, codes_at = PLACE(bit_word[a]), PLACE(bit_field[a]), bit_shift[a], bit_mask[a], bit_codes[a]
+            stride, values = bit_stride[a], bit_values[a]
+            if values <= MOST_EXACT:
+                for k in range(these):
+                    code = (words[w, PLACE(first) + k] >> shift) & mask
+                    row_of[f, k] += min(max(code - 1, 0), values) * stride
+            else:
+                for k in range(these):
+                    row_of[f, k] += ((words[w, PLACE(first) + k] >> shift) & (BUCKETS - 1)) * stride
+            for s in range(PLACE(alive_words)):
+                others = bit_free[a, s]
+                if others & used_blocks[s] == used_blocks[s]:
+                    continue  # every block has an entry that does not mind
+                for k in range(these):
+                    code = codes_at + ((words[w, PLACE(first) + k] >> shift) & mask)
+                    alive_blocks[s, k] &= named[PLACE(code) * PLACE(alive_words) + s] | others
         for event in range(first, last):
             if fields > 0:
-                for f in range(fields):
-                    row_at[f] = row_of[f, event - first] * row_words
-                for s in range(summary_words):
-                    alive = np.int64(-1)
-                    for f in range(fields):
-                        alive &= summary[row_of[f, event - first] * summary_words + s]
-                    while alive != 0:
-                        number = 64 * s + lowest_one(alive)
+                for f in range(PLACE(fields)):
+                    row_at[f] = row_of[f, PLACE(event - first)] * row_words
+                for s in range(alive_words):
+                    alive = alive_blocks[s, event - first]
+                    while alive != 0:  # two blocks at a time: half as many ends of loops to guess
+                        one = 64 * s + lowest_one(alive)
                         alive &= alive - 1
-                        for k in range(BLOCK // 16):
-                            block[k] = 0xFFFF
-                        f, some = np.int64(0), np.int64(1)
-                        while f < fields:
-                            following = min(fields, f + (6 if f == 0 else 12))
-                            some = and_rows(bit_rows, row_at, f, following, (BLOCK // 64) * number, block)
-                            f = fields if some == 0 else following
+                        other = 64 * s + lowest_one(alive) if alive != 0 else one
+                        both = np.int64(-1) if alive != 0 else np.int64(0xFFFFFFFF)
+                        alive &= alive - 1
+                        f, some = np.int64(0), both
+                        while f < fields and some != 0:
+                            following = min(fields, f + 8)
+                            some = and_rows(bit_rows, row_at, f, following, (BLOCK // 64) * one, blocks, 0)
+                            some |= and_rows(bit_rows, row_at, f, following, (BLOCK // 64) * other, blocks, 1) << 32
+                            some &= both
+                            f = following
                         if some == 0:
                             continue
-                        if done + at + BLOCK > room:
+                        if done + at + 2 * BLOCK > room:
                             for k in range(at if streaming else 0):
                                 results[done + k] = out[k]
                             return event
@@ -248,27 +432,45 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                         while some != 0:
                             k = lowest_one(some)
                             some &= some - 1
-                            at = write_sixteen(bit_ids, BLOCK * number + 16 * k, np.int64(block[k]), out, at)
+                            slot = BLOCK * (one if k < BLOCK // 16 else other) + 16 * (k & (BLOCK // 16 - 1))
+                            ones = np.int64(blocks[PLACE(k)])
+                            if not bits_exact:
+                                left = ones
+                                while left != 0:
+                                    bit = lowest_one(left)
+                                    apart = np.int64(0)
+                                    for w in range(len(entry_words)):
+                                        value, mask = entries[slot + bit, 2 * w], entries[slot + bit, 2 * w + 1]
+                                        apart |= (words[entry_words[w], event] ^ value) & mask
+                                    ones &= ~(np.int64(apart != 0) << bit)
+                                    left &= left - 1
+                            at = write_sixteen(bit_ids, slot, ones, out, at)
                         if not bits_plain:
                             at = _name_ids(out, start, at, tagged_ids, event, run_start, run_length, run_ids, several, stamps)
-            for place in range((event - first) * width, opens[event - first]):
-                cell = opened[place]
-                count, base = rows[cell, COUNT], rows[cell, BASE]
-                if count == 0:
+            item = np.int64(newest[PLACE(event - first)])
+            while item >= 0:
+                if streaming and at >= STREAMED:
+                    whole = flush(results, done, out, at)
+                    done, at = done + whole, at - whole
+                place, ones = found[PLACE(item)] >> 16, found[PLACE(item)] & 0xFFFF
+                item = np.int64(before[PLACE(item)])
+                if ones != 0:
+                    if done + at + 16 > room:
+                        for k in range(at if streaming else 0):
+                            results[done + k] = out[k]
+                        return event
+                    at = write_few(arena, place, ones, out, at)
                     continue
+                cell = place
+                count, base, room_of = rows[cell, COUNT], rows[cell, BASE], rows[cell, ROOM]
                 if done + at + rows[cell, OUTPUT] > room:
                     for k in range(at if streaming else 0):
                         results[done + k] = out[k]
                     return event
-                if streaming and at >= STREAMED:
-                    whole = flush(results, done, out, at)
-                    done, at = done + whole, at - whole
                 group = rows[cell, GROUP]
                 shape = shapes[group]
                 first_test, last_test = tests[group], tests[group + 1]
-                room_of = rows[cell, ROOM]
                 start = at
-                ones = np.int64(0xFFFF)
                 if shape == 0:
                     for k in range(np.uint64(count)):
                         out[np.uint64(at) + k] = arena[np.uint64(base) + k]
@@ -288,46 +490,37 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                         for k in range(base, base + count, 16):
                             left = base + count - k
                             ones = 0xFFFF if left >= 16 else (1 << left) - 1
-                            one = k + room_of
-                            ones &= equal_under(arena, one, one + room_of, word)
+                            ones &= pass_word(arena, k + room_of, room_of, word, code, lower)
                             at = write_sixteen(arena, k, ones, out, at)
                     elif shape == ONLY_RANGE:
                         for k in range(base, base + count, 16):
                             left = base + count - k
                             ones = 0xFFFF if left >= 16 else (1 << left) - 1
-                            one = k + room_of
-                            ones &= in_range(arena, one, one + room_of, code)
+                            ones &= pass_range(arena, k + room_of, room_of, word, code, lower)
                             at = write_sixteen(arena, k, ones, out, at)
                     elif shape == RANGE_LOW:
                         for k in range(base, base + count, 16):
                             left = base + count - k
                             ones = 0xFFFF if left >= 16 else (1 << left) - 1
-                            one = k + room_of
-                            ones &= in_range(arena, one, one + room_of, code)
-                            ones &= at_most(arena, one + 2 * room_of, lower)
+                            ones &= pass_range_low(arena, k + room_of, room_of, word, code, lower)
                             at = write_sixteen(arena, k, ones, out, at)
                     elif shape == WORD_RANGE:
                         for k in range(base, base + count, 16):
                             left = base + count - k
                             ones = 0xFFFF if left >= 16 else (1 << left) - 1
-                            one = k + room_of
-                            ones &= equal_under(arena, one, one + room_of, word)
-                            ones &= in_range(arena, one + 2 * room_of, one + 3 * room_of, code)
+                            ones &= pass_word_range(arena, k + room_of, room_of, word, code, lower)
                             at = write_sixteen(arena, k, ones, out, at)
                     else:
                         for k in range(base, base + count, 16):
                             left = base + count - k
                             ones = 0xFFFF if left >= 16 else (1 << left) - 1
-                            one = k + room_of
-                            ones &= equal_under(arena, one, one + room_of, word)
-                            ones &= in_range(arena, one + 2 * room_of, one + 3 * room_of, code)
-                            ones &= at_most(arena, one + 4 * room_of, lower)
+                            ones &= pass_word_range_low(arena, k + room_of, room_of, word, code, lower)
                             at = write_sixteen(arena, k, ones, out, at)
                 else:
-                    blocks = (count + 15) >> 4
-                    for k in range(blocks):
+                    pieces = (count + 15) >> 4
+                    for k in range(pieces):
                         passed[k] = 0xFFFF
-                    passed[blocks - 1] = (1 << (count - 16 * (blocks - 1))) - 1  # nothing past the last entry
+                    passed[pieces - 1] = (1 << (count - 16 * (pieces - 1))) - 1  # nothing past the last entry
                     some = np.int64(1)  # 0 once no entry of the cell is left
                     for test in range(first_test, last_test):
                         kind, arg = test_kinds[test], test_args[test]
@@ -335,24 +528,24 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                         some = np.int64(0)
                         if kind == T_WORD:
                             word = words[arg >> 1, event] >> (32 * (arg & 1))
-                            for k in range(blocks):
+                            for k in range(pieces):
                                 passed[k] &= equal_under(arena, low + 16 * k, low + room_of + 16 * k, word)
                                 some |= passed[k]
                         elif kind == T_RANGE:
                             code = np.int64(codes[arg, event])
-                            for k in range(blocks):
+                            for k in range(pieces):
                                 passed[k] &= in_range(arena, low + 16 * k, low + room_of + 16 * k, code)
                                 some |= passed[k]
                         elif kind == T_LOW:
                             code = np.int64(codes[arg, event])
-                            for k in range(blocks):
+                            for k in range(pieces):
                                 passed[k] &= at_most(arena, low + 16 * k, code)
                                 some |= passed[k]
                         elif kind == T_HIGH:
                             code = np.int64(codes[arg, event])
                             if code == ABSENT_CODE:
                                 code = np.int64(GREATEST_CODE)  # fails every bound, passes where there is none
-                            for k in range(blocks):
+                            for k in range(pieces):
                                 passed[k] &= at_least(arena, low + 16 * k, code)
                                 some |= passed[k]
                         elif kind == T_SET:
@@ -381,7 +574,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                         if some == 0:
                             break
                     if some != 0:
-                        for k in range(blocks):
+                        for k in range(pieces):
                             at = write_sixteen(arena, base + 16 * k, passed[k], out, at)
                 if not rows[cell, PLAIN]:
                     at = _name_ids(out, start, at, tagged_ids, event, run_start, run_length, run_ids, several, stamps)

@@ -11,6 +11,8 @@ over a hundred cycles on some processors.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numba as nb
 import numpy as np
 from llvmlite import ir
@@ -97,27 +99,79 @@ def equal_under(typing_context, arena, values, masks, word):
     return types.int64(arena, values, masks, types.int64), generate
 
 
-@intrinsic
-def _compress_sixteen(typing_context, arena, first, bits, out, at):
-    """Write those of arena[first : first + 16] that have a one in bits to out[at ...], returning the new end.
+def _passing(*kinds):
+    """A function for entries with these tests, whose columns begin at arena[first], `room` numbers apart.
 
-    Writes all sixteen places of `out`, the rest being anything.
+    Bit k of what it returns: entry k passes them all.
     """
 
-    def generate(context, builder, signature, arguments):
-        values = _sixteen(context, builder, signature, arguments, 0, 1)
-        mask = builder.bitcast(builder.trunc(arguments[2], _SHORT), _MASK)
-        kind = ir.FunctionType(_INTS, [_INTS, _INTS, _MASK])
-        compress = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.compress.v16i32")
-        found = builder.call(compress, [values, _NO_INTS, mask])
-        for begin in (0, 8):
-            places = ir.Constant(ir.VectorType(_INT, 8), list(range(begin, begin + 8)))
-            half = builder.sext(builder.shuffle_vector(found, _NO_INTS, places), _LONGS)
-            to = builder.add(arguments[4], ir.Constant(_LONG, begin))
-            builder.store(half, _place(context, builder, signature, arguments, 3, to, _LONGS)).align = 8
-        return builder.add(arguments[4], builder.ctpop(arguments[2]))
+    @intrinsic
+    def passing(typing_context, arena, first, room, word, code, lower):
+        def generate(context, builder, signature, arguments):
+            def column(number):
+                at = builder.add(arguments[1], builder.mul(arguments[2], ir.Constant(_LONG, number)))
+                return builder.load(_place(context, builder, signature, arguments, 0, at, _INTS), align=4)
 
-    return types.int64(arena, first, bits, out, at), generate
+            word, code, lower = (_sixteen_times(builder, each) for each in arguments[3:])
+            masks, at = [], 0
+            for kind in kinds:
+                if kind == "word":
+                    apart = builder.and_(builder.xor(word, column(at)), column(at + 1))
+                    masks.append(builder.icmp_unsigned("==", apart, ir.Constant(_INTS, [0] * 16)))
+                elif kind == "range":
+                    masks.append(builder.icmp_signed("<=", column(at), code))
+                    masks.append(builder.icmp_signed("<=", code, column(at + 1)))
+                else:
+                    masks.append(builder.icmp_signed("<=", column(at), lower))
+                at += 1 if kind == "low" else 2
+            return _as_bits(builder, reduce(builder.and_, masks, ir.Constant(_MASK, [1] * 16)))
+
+        return types.int64(arena, types.int64, types.int64, types.int64, types.int64, types.int64), generate
+
+    return passing
+
+
+pass_all = _passing()
+pass_word = _passing("word")
+pass_range = _passing("range")
+pass_range_low = _passing("range", "low")
+pass_word_range = _passing("word", "range")
+pass_word_range_low = _passing("word", "range", "low")
+
+
+def _compressing(few):
+    """Writes those of arena[first : first + 16] that have a one in bits to out[at ...], returning the new end.
+
+    All sixteen places of `out` may be written, the rest being anything; with `few`, the last eight only if need be, a branch
+    that pays where it is rare.
+    """
+
+    @intrinsic
+    def compress_sixteen(typing_context, arena, first, bits, out, at):
+        def generate(context, builder, signature, arguments):
+            def store_half(begin):
+                places = ir.Constant(ir.VectorType(_INT, 8), list(range(begin, begin + 8)))
+                half = builder.sext(builder.shuffle_vector(found, _NO_INTS, places), _LONGS)
+                to = builder.add(arguments[4], ir.Constant(_LONG, begin))
+                builder.store(half, _place(context, builder, signature, arguments, 3, to, _LONGS)).align = 8
+
+            values = _sixteen(context, builder, signature, arguments, 0, 1)
+            mask = builder.bitcast(builder.trunc(arguments[2], _SHORT), _MASK)
+            kind = ir.FunctionType(_INTS, [_INTS, _INTS, _MASK])
+            compress = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.compress.v16i32")
+            found = builder.call(compress, [values, _NO_INTS, mask])
+            count = builder.ctpop(arguments[2])
+            store_half(0)
+            if few:
+                with builder.if_then(builder.icmp_unsigned(">", count, ir.Constant(_LONG, 8)), likely=False):
+                    store_half(8)
+            else:
+                store_half(8)
+            return builder.add(arguments[4], count)
+
+        return types.int64(arena, first, bits, out, at), generate
+
+    return compress_sixteen
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -129,14 +183,15 @@ def _pick_sixteen(arena, first, bits, out, at):
     return at
 
 
-write_sixteen = _compress_sixteen if get_host_cpu_features().get("avx512f") else _pick_sixteen
+_COMPRESSES = get_host_cpu_features().get("avx512f")
+write_sixteen = _compressing(few=False) if _COMPRESSES else _pick_sixteen
+write_few = _compressing(few=True) if _COMPRESSES else _pick_sixteen
 
 
 @intrinsic
-def and_rows(typing_context, rows, starts, first, last, offset, block):
-    """The bits of `block`, BLOCK of them, &= rows[starts[f] + offset ...] for f from `first` up to `last`.
-
-    Bit k of the result: block[k], sixteen of these bits, is not 0.
+def and_rows(typing_context, rows, starts, first, last, offset, blocks, at):
+    """rows[starts[f] + offset ...] and-ed for f from `first` up to `last`, BLOCK bits, to blocks[at], beginning with what is
+    there, if `first` is not 0. Bit k of the result: the k-th sixteen of these bits are not all 0.
     """
 
     def generate(context, builder, signature, arguments):
@@ -147,16 +202,25 @@ def and_rows(typing_context, rows, starts, first, last, offset, block):
 
         vector, shorts = ir.VectorType(_LONG, BLOCK // 64), ir.VectorType(_SHORT, BLOCK // 16)
         kept = cgutils.alloca_once(builder, vector)
-        place = builder.bitcast(_data(context, builder, signature, arguments, 5), vector.as_pointer())
-        builder.store(builder.load(place, align=2), kept)
-        with cgutils.for_range(builder, builder.sub(arguments[3], arguments[2])) as loop:
-            builder.store(builder.and_(builder.load(kept), row(builder.add(arguments[2], loop.index))), kept)
+        at = builder.mul(arguments[6], ir.Constant(_LONG, BLOCK // 16))
+        block = _place(context, builder, signature, arguments, 5, at, vector)
+        begins = builder.icmp_signed("==", arguments[2], ir.Constant(_LONG, 0))
+        builder.store(builder.select(begins, ir.Constant(vector, [-1] * (BLOCK // 64)), builder.load(block, align=2)), kept)
+        four = ir.Constant(_LONG, 4)
+        fours = builder.udiv(builder.sub(arguments[3], arguments[2]), four)
+        with cgutils.for_range(builder, fours) as loop:
+            number = builder.add(arguments[2], builder.mul(loop.index, four))
+            found = [row(builder.add(number, ir.Constant(_LONG, k))) for k in range(4)]
+            builder.store(reduce(builder.and_, found, builder.load(kept)), kept)
+        rest = builder.add(arguments[2], builder.mul(fours, four))
+        with cgutils.for_range(builder, builder.sub(arguments[3], rest)) as loop:
+            builder.store(builder.and_(builder.load(kept), row(builder.add(rest, loop.index))), kept)
         found = builder.load(kept)
-        builder.store(found, place).align = 2
+        builder.store(found, block).align = 2
         some = builder.icmp_unsigned("!=", builder.bitcast(found, shorts), ir.Constant(shorts, [0] * (BLOCK // 16)))
         return builder.zext(builder.bitcast(some, ir.IntType(BLOCK // 16)), _LONG)
 
-    return types.int64(rows, starts, first, last, offset, block), generate
+    return types.int64(rows, starts, first, last, offset, blocks, at), generate
 
 
 @intrinsic
@@ -168,6 +232,60 @@ def load_eight(typing_context, text, at):
         return builder.load(builder.bitcast(place, _LONG.as_pointer()), align=1)
 
     return types.int64(text, at), generate
+
+
+@intrinsic
+def prefetch(typing_context, array, at):
+    """Have the line of array[at] fetched; the place may be anywhere."""
+
+    def generate(context, builder, signature, arguments):
+        data = _data(context, builder, signature, arguments, 0)
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), _INT, _INT, _INT])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(fetch, [place, ir.Constant(_INT, 0), ir.Constant(_INT, 3), ir.Constant(_INT, 1)])
+        return context.get_dummy_value()
+
+    return types.none(array, at), generate
+
+
+@intrinsic
+def address_of(typing_context, array):
+    """Where an array's data begin."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ptrtoint(_data(context, builder, signature, arguments, 0), _LONG)
+
+    return types.int64(array), generate
+
+
+@intrinsic
+def pointer(typing_context, address):
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), generate
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def longs(address, rows, columns):
+    """The int64 that stand at an address, as a plane. Nobody counts references to it: whoever owns the memory keeps it."""
+    return nb.carray(pointer(address), (rows, columns), np.int64)
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def long_line(address, count):
+    return nb.carray(pointer(address), (count,), np.int64)
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def ints(address, rows, columns):
+    return nb.carray(pointer(address), (rows, columns), np.int32)
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def int_line(address, count):
+    return nb.carray(pointer(address), (count,), np.int32)
 
 
 @intrinsic
@@ -229,29 +347,31 @@ def flush(out, done, scratch, count):
 
 @nb.njit(nogil=True, cache=True)
 def fill_rows(ends, rows, first, streaming):
-    """rows[k] = the event whose ids stand at k, and anything in the eight places after the last.
+    """rows[k] = the event whose ids stand at k, and anything in the sixteen places after the last.
 
     `streaming`: past the caches, rows[0] beginning a line.
     """
-    at = np.int64(0)
-    for event in range(len(ends)):
+    at, sixteen = np.uint64(0), np.uint64(16)
+    for event in range(np.uint64(len(ends) if not streaming else 0)):
+        end, number = np.uint64(ends[event]), first + np.int64(event)
+        for i in range(sixteen):  # most events have few: no loop whose end is hard to guess
+            rows[at + i] = number
+        for k in range(at + sixteen, end, sixteen):
+            for i in range(sixteen):
+                rows[k + i] = number
+        at = end
+    begin = np.int64(0)
+    for event in range(len(ends) if streaming else 0):
         end, number = ends[event], first + event
-        if not streaming:
-            for k in range(8):  # most events have few: no loop whose end is hard to guess
-                rows[at + k] = number
-            for k in range(at + 8, end):
-                rows[k] = number
-            at = end
-            continue
-        aligned = min(end, (at + 7) & ~7)
-        for k in range(at, aligned):
+        aligned = min(end, (begin + 7) & ~7)
+        for k in range(begin, aligned):
             rows[k] = number
         while aligned + 8 <= end:
             _stream_same(rows, aligned, number)
             aligned += 8
         for k in range(aligned, end):
             rows[k] = number
-        at = end
+        begin = end
 
 
 @nb.njit(nogil=True, cache=True)

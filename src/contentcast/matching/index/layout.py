@@ -27,10 +27,17 @@ SHAPES = {
 STRETCH = 256
 """Events whose gates are looked up together."""
 MOST_OPENED = 1 << 16
+MOST_FOUND = 1 << 12
+MOST_BLOCKS = 2
+"""Of sixteen entries each, in a cell that is tested for all events of a stretch before any id is written."""
 STREAMED = 1024
 """Ids that are written together, where they go past the caches."""
 BLOCK = 512
 """Entries whose bits of a bitmap are looked at together."""
+MOST_EXACT = 7
+"""Of so many values, each has a bucket of its own in the rows of a bitmap, and one is for no or an unknown value."""
+BUCKETS = 4
+"""For an attribute of more values; a power of two."""
 
 
 class Groups(NamedTuple):
@@ -64,18 +71,26 @@ class Cells(NamedTuple):
 
 
 class Bits(NamedTuple):
-    """Bitmaps: one row of bits per field and value (see `bitmaps`)."""
+    """Bitmaps: rows of bits per field, attributes and their codes, and the entries in full (see `bitmaps`)."""
 
     word: np.ndarray  # per attribute: which word of the event
     shift: np.ndarray
     mask: np.ndarray
+    codes: np.ndarray  # where its codes begin
     field: np.ndarray
-    stride: np.ndarray  # rows by which one more of its code moves on
+    stride: np.ndarray  # rows by which one more of its bucket moves on
+    values: np.ndarray  # how many of it were known when it was laid out
     first_row: np.ndarray  # per field
     rows: np.ndarray  # [row, word]
-    summary: np.ndarray  # [row, word]: bit k: block k of the row is not all zeros
+    named: np.ndarray  # [attribute and code, word]: bit k: block k has an entry that asks for it
+    free: np.ndarray  # [attribute, word]: bit k: block k has an entry that does not test it
     ids: np.ndarray  # int32, per bit
-    plain: np.ndarray  # one number: 1 if no id is negative
+    words: np.ndarray  # the words that the entries test
+    entries: np.ndarray  # [bit, (value, mask) of each such word]
+    flags: np.ndarray  # PLAIN_BITS: no id is negative; EXACT_BITS: the rows tell all; USED_BITS: how many
+
+
+PLAIN_BITS, EXACT_BITS, USED_BITS = 0, 1, 2
 
 
 class Events(NamedTuple):

@@ -287,8 +287,10 @@ def residual_signatures(
         held[column.entry] = 1 if form == "set" else ~through[plan.chosen[column.entry]]
         bits.append(((form, name), held == 1))
     key = np.zeros(entries.count, np.int64)
-    for _, held in bits:
-        _, key = np.unique(key * 2 + held, return_inverse=True)  # renumbered, so that any number of tests fits
+    for number, (_, held) in enumerate(bits, start=1):
+        key = key * 2 + held
+        if number % 32 == 0:
+            _, key = np.unique(key, return_inverse=True)  # renumbered, so that any number of tests fits
     _, firsts, numbers = np.unique(key, return_index=True, return_inverse=True)
     return [frozenset(test for test, held in bits if held[first]) for first in firsts], numbers
 

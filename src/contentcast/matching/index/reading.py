@@ -30,7 +30,8 @@ GREATEST_KEY: Final = 2**63 - 1
 
 def read_slot(attributes: Attributes, bitmaps: Bitmaps, slot: int) -> Conjunction:
     """The conjunction that a slot of the bitmaps stands for."""
-    found = {name: _equal(attributes, name, code) for name, code in bitmaps.codes(slot).items()}
+    codes = {name: int(each[0]) for name, each in bitmaps.all_codes(np.array([slot]), attributes.dictionaries).items()}
+    found = {name: _equal(attributes, name, code) for name, code in codes.items() if code >= 0}
     return Conjunction.of(attributes.space, found)
 
 
@@ -227,7 +228,7 @@ def _keys(kind: Kind, scale: Scale, first: Any, last: Any) -> tuple[Ints, Ints]:
 
 def _read_bitmaps(reader: _Columns, attributes: Attributes, store: Store) -> None:
     bitmaps = store.bitmaps
-    slots = np.setdiff1d(np.arange(int(bitmaps.numbers[0])), bitmaps.free[: int(bitmaps.numbers[1])])
-    for name, codes in bitmaps.all_codes(slots).items():
+    slots = bitmaps.slots()
+    for name, codes in bitmaps.all_codes(slots, attributes.dictionaries).items():
         reader.add("equal", name, codes >= 0, codes)
     reader.end_part(bitmaps.ids[slots].astype(np.int64))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contentcast.matching.index.by_address import match_one
+from contentcast.matching.index.by_address import ONE_NUMBERS, match_one
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, UNKNOWN
 from contentcast.model.errors import EventError, nearest
 from contentcast.model.keys import KEYED, key_of
@@ -28,7 +28,6 @@ class SingleMatcher:
         kinds = index.space.kinds
         coded, keyed = list(views.code_column), list(views.key_column)
         self._views = views
-        self._header = views.header
         self._room = FIRST_ROOM
         self._idle: list[_Scratch] = []
         self._space = index.space
@@ -37,7 +36,8 @@ class SingleMatcher:
         self._texts: dict[str, tuple[dict[Any, int], int, int] | None] = {}
         """Of each text attribute codes, word and shift, or None if no subscription compares it."""
         self._floats: dict[str, int] = {}
-        """Of each float attribute that is compared by order only its place."""
+        self._ints: dict[str, int] = {}
+        """Of each float and int attribute that is not compared for equality its place."""
         self._others: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int]]] = {}
         """Of all: the values' own type, the kind, word, shift and codes to compare, places of the value as a number."""
         for name, kind in kinds.items():
@@ -49,8 +49,8 @@ class SingleMatcher:
                 self._texts[name] = None if codes is None else (codes, word, shift)
             places = [words + coded.index(name)] if name in coded else []
             places += [words + len(coded) + keyed.index(name)] if name in keyed else []
-            if kind.name == "float" and codes is None and len(places) == 1:
-                self._floats[name] = places[0]
+            if kind.name in ("float", "int") and codes is None and len(places) == 1:
+                (self._floats if kind.name == "float" else self._ints)[name] = places[0]
             self._others[name] = type(kind.least), kind, word, shift, codes, places
         floats = [kinds[name].name == "float" for name in (*coded, *keyed)]
         self._pack_into = struct.Struct("<" + "q" * words + "".join("d" if each else "q" for each in floats)).pack_into
@@ -59,21 +59,30 @@ class SingleMatcher:
     def match(self, event: Mapping[str, Any]) -> list[int]:
         """The ids of one event, ascending."""
         numbers: list[Any] = self._blank.copy()
-        texts, floats, others = self._texts, self._floats, self._others
+        texts, floats, ints = self._texts, self._floats, self._ints
         for name, value in event.items():
             sort = type(value)
-            if sort is str and name in texts:
-                compared = texts[name]
-                if compared is not None:
-                    codes, word, shift = compared
+            if sort is str:
+                compared = texts.get(name, _NO_TEXT)
+                if compared is None:
+                    continue
+                codes, word, shift = compared
+                if codes is not None:
                     numbers[word] |= codes.get(value, UNKNOWN) << shift
-                continue
-            if sort is float and name in floats and value == value:
-                numbers[floats[name]] = value
-                continue
+                    continue
+            elif sort is float:
+                place = floats.get(name)
+                if place is not None and value == value:
+                    numbers[place] = value
+                    continue
+            elif sort is int:
+                place = ints.get(name)
+                if place is not None and ABSENT_KEY < value <= INT_GREATEST:
+                    numbers[place] = value
+                    continue
             if value is None:
                 continue
-            found = others.get(name)
+            found = self._others.get(name)
             if found is None:
                 raise EventError(f"{self._space.name} has no attribute {name!r}{nearest(str(name), self._space.names)}")
             exact, kind, word, shift, coded, places = found
@@ -92,9 +101,9 @@ class SingleMatcher:
             try:
                 scratch = self._idle.pop()
             except IndexError:
-                scratch = _Scratch(len(numbers), self._room)
-            self._pack_into(scratch.bytes, 0, *numbers)
-            count = match_one(self._header, scratch.numbers, scratch.out)
+                scratch = _Scratch(self._views.header, len(numbers), self._room)
+            self._pack_into(scratch.bytes, 8 * ONE_NUMBERS, *numbers)
+            count = match_one(scratch.address)
             if count >= 0:
                 ids: list[int] = scratch.out[:count].tolist()
                 self._idle.append(scratch)
@@ -102,14 +111,25 @@ class SingleMatcher:
             self._room = 2 * len(scratch.out)
 
 
+_NO_TEXT: tuple[None, int, int] = None, 0, 0
+"""Of an attribute that is no text."""
+
+
 class _Scratch:
     """What one call writes to; a thread takes one and puts it back."""
 
-    __slots__ = ("bytes", "numbers", "out")
+    __slots__ = ("address", "bytes", "out")
 
-    def __init__(self, count: int, room: int) -> None:
-        self.bytes = bytearray(8 * count)
-        self.numbers, self.out = np.frombuffer(self.bytes, np.int64), np.empty(room, np.int64)
+    def __init__(self, header: Any, count: int, room: int) -> None:
+        self.bytes, self.out = bytearray(8 * (ONE_NUMBERS + count)), np.empty(room, np.int64)
+        given = np.frombuffer(self.bytes, np.int64)
+        given[:ONE_NUMBERS] = _address(header), _address(self.out), room
+        self.address = _address(given)
+
+
+def _address(array: Any) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
 
 
 assert ABSENT == 0  # a blank word says that every attribute is absent

@@ -71,7 +71,7 @@ def _zeros(count: int, dtype: Any = np.int64, fill: int = 0) -> Any:
 
 @dataclass(slots=True)
 class Store:
-    """All cells of an index. `columns_of` and `rows_of` tell where an attribute's keys and texts stand in a batch."""
+    """All cells of an index, the tables that lead to them and the bitmaps."""
 
     groups: list[Group] = field(default_factory=list)
     arena: Any = field(default_factory=lambda: np.empty(1 << 12, np.int32))

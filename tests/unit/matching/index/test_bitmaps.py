@@ -104,3 +104,46 @@ def test_an_entry_in_several_alternatives_comes_once() -> None:
     expected = [[n for n in range(400) if n % 3 == 1 or n % 2 == 1 or n % 4 == 3], [n for n in range(400) if n % 3 == 2]]
     pairs = sorted(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True))
     assert pairs == [(event, number) for event in (0, 1) for number in expected[event]]
+
+
+def test_a_value_that_only_others_ask_for() -> None:
+    """The bitmaps were laid out without it; its events must not be taken for those of a value that they know."""
+    space = cc.Space("lamps", colour="string", watt="int", room="string")
+    index, scan = cc.MatchIndex(space), Scan(space)
+    texts = [f"colour = '{('red', 'green', 'blue')[number % 3]}' AND room = 'r{number % 4}'" for number in range(600)]
+    texts += ["colour = 'red'", "colour = 'green'", "colour = 'blue'"]
+    index.add_many(range(len(texts)), texts)
+    assert index.statistics()["in_bitmaps"] > 600
+    later = [f"colour = '{each}' AND watt > {at}" for at, each in enumerate(("mauve", "pink", "white"))]
+    index.add_many([1_000, 1_001, 1_002], later)
+    for number, text in [*enumerate(texts), *enumerate(later, 1_000)]:
+        scan.add(number, cc.parse_predicate(space, text))
+    colours = ["red", "green", "blue", "mauve", "pink", "white", "none of them", None]
+    agree(index, scan, pa.RecordBatch.from_pylist([{"colour": each, "watt": 60, "room": "r1"} for each in colours]))
+
+
+@pytest.mark.parametrize("values", [2, 7, 8, 30, 62])
+def test_few_values_and_more(values: int) -> None:
+    """Up to seven values have rows of their own, more share them."""
+    dice = Random(values)
+    space = cc.Space("dice", **{f"d{number}": "int" for number in range(6)})
+
+    def one() -> str:
+        asked = dice.sample(sorted(space.names), dice.randint(1, 4))
+        return " AND ".join(f"{name} = {dice.randint(1, values)}" for name in asked)
+
+    texts = [one() for _ in range(1_500)]
+    index, scan = cc.MatchIndex(space), Scan(space)
+    index.add_many(range(1_500), texts)
+    assert index.statistics()["in_bitmaps"] > 1_400
+    gone = dice.sample(range(1_500), 200)
+    index.remove_many(gone)
+    more = [one() for _ in range(300)]
+    index.add_many(range(2_000, 2_300), more)
+    for number, text in [*enumerate(texts), *enumerate(more, 2_000)]:
+        if number not in gone:
+            scan.add(number, cc.parse_predicate(space, text))
+    for number in (2_000, 2_299, min(set(range(1_500)) - set(gone))):
+        assert index.predicate(number) == cc.parse_predicate(space, [*texts, *[""] * 500, *more][number])
+    rows = [{name: dice.choice([None, *range(values + 2)]) for name in space.names} for _ in range(60)]
+    agree(index, scan, pa.RecordBatch.from_pylist(rows, schema=space.arrow_schema))

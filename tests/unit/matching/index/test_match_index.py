@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import contentcast as cc
+from contentcast.matching import Scan
 from contentcast.workload import scenario
 
 TRADES = cc.Space("trades", issue="string", price="float", volume="int")
@@ -227,7 +228,7 @@ def test_files_that_are_not_ours_cut_off_or_damaged_are_refused(index: cc.MatchI
         (whole[:-1], "is cut off"),
         (whole[:40], "is damaged"),
         (whole[:60] + b"\xff" + whole[61:], "is damaged"),
-        (whole.replace(b"INDEX 2", b"INDEX 9", 1), "another version"),
+        (whole.replace(b"INDEX 3", b"INDEX 9", 1), "another version"),
     ):
         path.write_bytes(content)
         with pytest.raises(cc.ContentcastError, match=message):
@@ -324,3 +325,73 @@ def test_lists_in_pieces_are_those_of_one_piece() -> None:
     expected = [ids for batch in batches for ids in index.match_lists(batch).to_pylist()]
     assert found == {number: ids for number, ids in enumerate(expected) if ids}
     assert all(sum(map(len, piece["subscriptions"].to_pylist())) <= 150 for piece in pieces if len(piece) > 1)
+
+
+def test_more_is_found_than_is_kept_for_a_stretch_of_events() -> None:
+    """Each event opens two dozen cells and matches in both halves of each."""
+    names = [f"a{number}" for number in range(24)]
+    space = cc.Space("wide", x="int", **dict.fromkeys(names, "int"))
+    asked = [(name, value, top) for name in names for value in range(30) for top in range(20)]
+    index = cc.MatchIndex(space)
+    index.add_many(range(len(asked)), [f"{name} = {value} AND x BETWEEN 0 AND {top}" for name, value, top in asked])
+    gates = {group["on"] for group in index.statistics()["groups"] if group["gate"] == "equal"}
+    assert gates >= set(names)
+    dice = np.random.default_rng(5)
+    columns = {name: dice.integers(0, 30, 600) for name in names}
+    found = index.match_batch(pa.table({"x": np.zeros(600, np.int64), **columns}))
+    expected = [
+        600 * at + value * 20 + top for event in range(600) for at, value in enumerate(columns[name][event] for name in names)
+        for top in range(20)
+    ]  # fmt: skip
+    assert np.array_equal(np.sort(found["subscription"].to_numpy().reshape(600, 480)), np.array(expected).reshape(600, 480))
+    assert np.array_equal(found["event"].to_numpy(), np.repeat(np.arange(600), 480))
+
+
+def test_values_that_became_part_of_a_set_leave_the_other_attributes_alone() -> None:
+    """They have codes of the attribute's dictionary, which then has more of them than its bits were made for."""
+    index = cc.MatchIndex(cc.Space("two", a="int", b="int"))
+    index.add_many(range(20), [f"a = {number % 2} AND b = {number % 2}" for number in range(20)])
+    for number in range(2, 40):
+        index.add(100 + number, f"a = {number} OR a BETWEEN 1000 AND {2000 + number}")
+        assert index.match({"a": number, "b": 0}) == [100 + number]
+        assert index.match_lists(pa.table({"a": [number, 1], "b": [1, 1]})).to_pylist()[0] == [100 + number]
+
+
+def test_a_range_that_ends_with_the_least_ints() -> None:
+    index = cc.MatchIndex(cc.Space("s", a="int"))
+    index.add_many([1, 2, 3], ["a <= -9223372036854775807", "a < -9223372036854775806", "a <= -9223372036854775808"])
+    least = -(2**63)
+    scan = Scan(index.space)
+    for number in (1, 2, 3):
+        scan.add(number, index.predicate(number))
+    for value in (least, least + 1, least + 2, 0):
+        expected = scan.match({"a": value})
+        assert index.match({"a": value}) == expected
+        assert sorted(index.match_lists(pa.table({"a": [value]})).to_pylist()[0]) == expected
+
+
+def test_changing_while_matches_are_read_is_refused() -> None:
+    index = cc.MatchIndex(cc.Space("s", a="int", b="int"))
+    index.add_many(range(600), [f"a > {number} AND b > {number}" for number in range(600)])
+    pieces = index.match_stream(pa.table({"a": [50_000] * 20, "b": [50_000] * 20}), most_pairs=700)
+    next(pieces)
+    index.add(1_000, "a > 1")
+    with pytest.raises(cc.ContentcastError, match="was changed while its matches were read"):
+        next(pieces)
+
+
+def test_pieces_hold_what_was_asked_for_or_one_event() -> None:
+    index = cc.MatchIndex(cc.Space("s", a="int"))
+    index.add_many(range(20), ["a > 0"] * 10 + ["a > 5"] * 10)
+    events = pa.table({"a": [1, 9] * 50})
+    for most in (1, 10, 20, 45):
+        sizes = [len(piece) for piece in index.match_stream(events, most_pairs=most)]
+        assert sum(sizes) == 50 * 10 + 50 * 20
+        assert max(sizes) <= max(most, 20)
+
+
+def test_asking_for_ids_that_cannot_be() -> None:
+    index = cc.MatchIndex(cc.Space("s", a="int"))
+    index.add(2**62 - 1, "a > 0")
+    assert 2**62 - 1 in index
+    assert [2**70 in index, -1 in index, 2**62 in index, "1" in index] == [False] * 4

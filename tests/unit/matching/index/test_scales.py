@@ -17,7 +17,7 @@ GREATEST = 2**63 - 1
 
 def codes_of(scale: Scale, keys: list[int]) -> list[int]:
     codes, ranks = np.empty(len(keys), np.int32), np.empty(len(keys), np.int32)
-    scale.look_up(np.array(keys, np.int64), codes, ranks, scale.ranks(None))
+    scale.look_up(np.array(keys, np.int64), codes, ranks, None)
     return codes.tolist()
 
 
@@ -80,3 +80,19 @@ def test_what_has_no_range_goes_behind_a_plan_with_a_grid() -> None:
     assert any(group["gate"] == "cells" for group in index.statistics()["groups"])
     index.add(9_000, "symbol = 'IBM'")
     assert index.match({"symbol": "IBM", "price": 10.5}) == [9, 10, 9_000]
+
+
+def test_points_that_come_later_are_looked_up_as_if_they_had_been_there() -> None:
+    dice = Random(4)
+    scale = Scale()
+    grid = np.array([-50, 0, 7, 120])
+    scale.add(np.array([-(10**6), 10**6]))
+    for size in (1, 1, 30, 2, 500, 1, 3_000):
+        codes, ranks = np.empty(5, np.int32), np.empty(5, np.int32)
+        scale.look_up(np.array([0, 1, 2, ABSENT_KEY, GREATEST]), codes, ranks, grid)  # makes what the next points are put into
+        scale.add(np.array([dice.randint(-(10**6), 10**6) for _ in range(size)]))
+        anew = Scale(scale.points, scale.codes)
+        assert (scale.marks(grid) == anew.marks(grid)).all()
+        heads, shift_and_steps = scale.heads()
+        bounds = scale.points[1] + (np.arange(len(heads)) << (shift_and_steps & 63))
+        assert (heads == np.searchsorted(scale.points, np.minimum(bounds, scale.points[-1]), "right")).all()
