@@ -139,7 +139,7 @@ def _contenders(workload: Workload, rules: Rules) -> list[tuple[str, int, Callab
     found: list[tuple[str, int, Callable[[], Index]]] = [(OURS, rules.count, lambda: _ours(workload))]
     for peer in PEERS:
         given = some if peer.each_rule else rules
-        found.append((peer.name, given.count, lambda peer=peer, given=given: _peer(peer, given)))  # type: ignore[misc]
+        found.append((peer.name, given.count, lambda peer=peer, given=given: _peer(peer, given)))  # type: ignore[misc] # defaults bind
     return found
 
 

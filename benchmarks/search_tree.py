@@ -75,9 +75,9 @@ def effects(scale: float) -> list[dict[str, Any]]:
         for words, options in switches(factorings):
             tree = SearchTree(drawn.space, **options)
             SearchTree(drawn.space, **options).add_many(np.arange(100), loaded(name, 100)[1])  # compiles what is not yet
-            built = best(lambda: tree.add_many(np.arange(count), table), 1)  # noqa: B023
+            built = best(lambda: tree.add_many(np.arange(count), table), 1)  # noqa: B023 - called at once
             matches = tree.match_batch(batch)
-            seconds = best(lambda: tree.match_batch(batch))  # noqa: B023
+            seconds = best(lambda: tree.match_batch(batch))  # noqa: B023 - called at once
             plain = plain or seconds
             shape = tree.shape
             found.append(
@@ -104,9 +104,9 @@ def growth(scale: float) -> list[dict[str, Any]]:
         for count in counts:
             _, part, _ = (drawn, table, batch) if count == counts[-1] else loaded(name, count, 1)
             tree = SearchTree(drawn.space)
-            built = best(lambda: tree.add_many(np.arange(count), part), 1)  # noqa: B023
+            built = best(lambda: tree.add_many(np.arange(count), part), 1)  # noqa: B023 - called at once
             matches = tree.match_batch(batch)
-            seconds = best(lambda: tree.match_batch(batch))  # noqa: B023
+            seconds = best(lambda: tree.match_batch(batch))  # noqa: B023 - called at once
             found.append(
                 {
                     "workload": name,
@@ -129,16 +129,16 @@ def link_steps(scale: float) -> list[dict[str, Any]]:
         tree = SearchTree(drawn.space)
         tree.add_many(np.arange(count), table)
         words = np.array([words_of([number % 4], 4) for number in range(count)])
-        annotated = best(lambda: tree.annotate_words(np.arange(count), words))  # noqa: B023
+        annotated = best(lambda: tree.annotate_words(np.arange(count), words))  # noqa: B023 - called at once
         annotation = tree.annotate_words(np.arange(count), words)
         start = words_of(range(4), 4)
-        seconds = best(lambda: annotation.match_links(batch, start))  # noqa: B023
+        seconds = best(lambda: annotation.match_links(batch, start))  # noqa: B023 - called at once
         found.append(
             {
                 "workload": f"{name} {count:,}",
                 "steps to match": round(float(tree.match_batch(batch).steps.mean()), 1),
                 "steps for links": round(float(annotation.match_links(batch, start).steps.mean()), 1),
-                "speed": f"{best(lambda: tree.match_batch(batch)) / seconds:.2f}x",  # noqa: B023
+                "speed": f"{best(lambda: tree.match_batch(batch)) / seconds:.2f}x",  # noqa: B023 - called at once
                 "annotated in": f"{annotated * 1000:,.1f} ms",
             }
         )

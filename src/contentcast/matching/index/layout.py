@@ -27,7 +27,9 @@ SHAPES = {
 STRETCH = 256
 """Events whose gates are looked up together."""
 MOST_OPENED = 1 << 16
+"""Cells that the events of a stretch may open, all gates together; it is shorter where they are many."""
 MOST_FOUND = 1 << 12
+"""Sixteens with a match that are kept for a stretch; beyond them small cells are tested later, as large ones are."""
 MOST_BLOCKS = 2
 """Of sixteen entries each, in a cell that is tested for all events of a stretch before any id is written."""
 STREAMED = 1024
