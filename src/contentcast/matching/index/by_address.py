@@ -19,8 +19,8 @@ import numpy as np
 
 from contentcast.matching.index import kernels
 from contentcast.matching.index.codes import ABSENT_KEY
-from contentcast.matching.index.lanes import address_of, int_line, ints, long_line, longs
 from contentcast.matching.index.layout import Bits, Cells, Events, Groups
+from contentcast.matching.index.memory import address_of, int_line, ints, long_line, longs
 from contentcast.matching.index.scales import look_up_keys
 
 FLOATS = 5

@@ -6,9 +6,9 @@ a price range left to test" that holds three entries and has room for four:
     arena[base ...]    ids  7 12 31 .    first  p p p .    last  p p p .
 
 A batch goes through in stretches of events. Gate by gate, the cells that all events of a stretch open are looked up, and the
-small ones tested, sixteen entries at a time (`lanes`), which leaves for each event which entries it matches. Then, event by
-event, the ids of these are written and the larger cells tested. Entries that only compare values of small domains may live in
-bitmaps instead (`bitmaps`), which are walked first.
+small ones tested (`small_cells`), sixteen entries at a time (`lanes`), which leaves for each event which entries it matches.
+Then, event by event, the ids of these are written and the larger cells tested. Entries that only compare values of small
+domains may live in bitmaps instead (`bitmaps`), which are walked first.
 Looking up and testing in turns, event by event, took 1.3 to 2 times as long; testing the small cells event by event 1.6 times.
 
 Ids are subscription ids; a negative one is ~tag: an even tag is a run of ids with the same entry, an odd one a subscription
@@ -20,31 +20,22 @@ with several conjunctions, or an id of more than 31 bits, written once per event
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numba as nb
 import numpy as np
 
 from contentcast.matching.index.lanes import (
-    address_of,
     and_rows,
     at_least,
     at_most,
     equal_under,
     flush,
     in_range,
-    int_line,
-    long_line,
-    longs,
     lowest_one,
-    pass_all,
     pass_range,
     pass_range_low,
     pass_word,
     pass_word_range,
     pass_word_range_low,
-    pointer,
-    prefetch,
     write_few,
     write_sixteen,
 )
@@ -68,6 +59,7 @@ from contentcast.matching.index.layout import (
     OPEN,
     OTHER,
     OUTPUT,
+    PLACE,
     PLAIN,
     PLAIN_BITS,
     RANGE_LOW,
@@ -85,11 +77,16 @@ from contentcast.matching.index.layout import (
     WORD_RANGE,
     WORD_RANGE_LOW,
 )
-
-AHEAD = 4
-"""How many cells later the one is tested whose entries are fetched now."""
-PLACE = np.uint64
-"""Of indices in the innermost loops: Numba counts a negative one from the end, and looks whether it is one each time."""
+from contentcast.matching.index.memory import address_of, int_line, long_line, longs, pointer
+from contentcast.matching.index.small_cells import (
+    Lists,
+    test_none,
+    test_range,
+    test_range_low,
+    test_word,
+    test_word_range,
+    test_word_range_low,
+)
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -157,83 +154,6 @@ def _name_ids(out, start, end, tagged_ids, event, run_start, run_length, run_ids
                 out[at + i] = run_ids[first + i]
             at += length
     return at
-
-
-class Lists(NamedTuple):
-    """The cells that the events of a stretch open, what they have found, and what the cells are tested with."""
-
-    opened: np.ndarray  # int32: cells behind one gate
-    opener: np.ndarray  # int32: which event of the stretch opens each
-    found: np.ndarray  # place << 16 | ones, or cell << 16
-    before: np.ndarray  # int32: what the same event had found before
-    newest: np.ndarray  # int32: what each event has found last, or -1
-    arena: np.ndarray  # int32
-    rows: np.ndarray
-    words: np.ndarray
-    codes: np.ndarray  # int32
-    test_args: np.ndarray
-
-
-def _tester(passing, has_word, has_code, has_lower):
-    """A function that tests the small cells of a group that the events of a stretch have opened, all before any id is written.
-
-    It adds to what was found: sixteen entries and which of them match, or a cell to be tested later, and links it to what the
-    event had found before. Above the limit it only adds cells. Returns the number of all that was found.
-    """
-
-    @nb.njit(nogil=True, cache=True)
-    def test(lists, test, many, first, limit, number):
-        opened, opener, found, before, newest = lists.opened, lists.opener, lists.found, lists.before, lists.newest
-        arena, rows, words, codes, test_args = lists.arena, lists.rows, lists.words, lists.codes, lists.test_args
-        word_at, code_at, lower_at = np.int64(0), np.int64(0), np.int64(0)
-        if has_word:
-            word_at = test_args[test]
-            test += 1
-        if has_code:
-            code_at = test_args[test]
-            test += 1
-        if has_lower:
-            lower_at = test_args[test]
-        for i in range(PLACE(many)):
-            cell, k = PLACE(opened[i]), PLACE(opener[i])
-            event = PLACE(first) + k
-            ahead = PLACE(opened[min(i + PLACE(AHEAD), PLACE(many - 1))])
-            ahead_at = rows[ahead, PLACE(BASE)] + rows[ahead, PLACE(ROOM)]
-            for j in range(4):
-                prefetch(arena, ahead_at + 16 * j)
-            base, count, apart = rows[cell, PLACE(BASE)], rows[cell, PLACE(COUNT)], rows[cell, PLACE(ROOM)]
-            if count > 16 * MOST_BLOCKS or rows[cell, PLACE(PLAIN)] == 0 or number + MOST_BLOCKS > limit:
-                found[PLACE(number)], before[PLACE(number)] = np.int64(cell) << 16, newest[k]
-                newest[k] = number
-                number += 1
-                continue
-            word, code, lower = np.int64(0), np.int64(0), np.int64(0)
-            if has_word:
-                word = words[PLACE(word_at >> 1), event] >> (32 * (word_at & 1))
-            if has_code:
-                code = np.int64(codes[PLACE(code_at), event])
-            if has_lower:
-                lower = np.int64(codes[PLACE(lower_at), event])
-            last = newest[k]
-            for place in range(base, base + count, 16):
-                left = base + count - place
-                ones = 0xFFFF if left >= 16 else (1 << left) - 1
-                ones &= passing(arena, place + apart, apart, word, code, lower)
-                found[PLACE(number)], before[PLACE(number)] = place << 16 | ones, last
-                last = np.int32(number) if ones != 0 else last
-                number += ones != 0
-            newest[k] = last
-        return number
-
-    return test
-
-
-_test_none = _tester(pass_all, False, False, False)
-_test_word = _tester(pass_word, True, False, False)
-_test_range = _tester(pass_range, False, True, False)
-_test_range_low = _tester(pass_range_low, False, True, True)
-_test_word_range = _tester(pass_word_range, True, True, False)
-_test_word_range_low = _tester(pass_word_range_low, True, True, True)
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -359,17 +279,17 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
             shape = shapes[group]
             limit = most_found - stretch * openings * (len(gates) - group)  # each cell still to come takes one place at least
             if shape == 0:
-                number = _test_none(lists, tests[group], many, first, limit, number)
+                number = test_none(lists, tests[group], many, first, limit, number)
             elif shape == ONLY_WORD:
-                number = _test_word(lists, tests[group], many, first, limit, number)
+                number = test_word(lists, tests[group], many, first, limit, number)
             elif shape == ONLY_RANGE:
-                number = _test_range(lists, tests[group], many, first, limit, number)
+                number = test_range(lists, tests[group], many, first, limit, number)
             elif shape == RANGE_LOW:
-                number = _test_range_low(lists, tests[group], many, first, limit, number)
+                number = test_range_low(lists, tests[group], many, first, limit, number)
             elif shape == WORD_RANGE:
-                number = _test_word_range(lists, tests[group], many, first, limit, number)
+                number = test_word_range(lists, tests[group], many, first, limit, number)
             elif shape == WORD_RANGE_LOW:
-                number = _test_word_range_low(lists, tests[group], many, first, limit, number)
+                number = test_word_range_low(lists, tests[group], many, first, limit, number)
             else:
                 for i in range(many):
                     k = np.int64(opener[i])

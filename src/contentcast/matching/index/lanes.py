@@ -250,45 +250,6 @@ def prefetch(typing_context, array, at):
 
 
 @intrinsic
-def address_of(typing_context, array):
-    """Where an array's data begin."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.ptrtoint(_data(context, builder, signature, arguments, 0), _LONG)
-
-    return types.int64(array), generate
-
-
-@intrinsic
-def pointer(typing_context, address):
-    def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.int64), generate
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def longs(address, rows, columns):
-    """The int64 that stand at an address, as a plane. Nobody counts references to it: whoever owns the memory keeps it."""
-    return nb.carray(pointer(address), (rows, columns), np.int64)
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def long_line(address, count):
-    return nb.carray(pointer(address), (count,), np.int64)
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def ints(address, rows, columns):
-    return nb.carray(pointer(address), (rows, columns), np.int32)
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def int_line(address, count):
-    return nb.carray(pointer(address), (count,), np.int32)
-
-
-@intrinsic
 def lowest_one(typing_context, bits):
     """The place of the lowest one; bits must not be 0."""
 

@@ -110,5 +110,7 @@ class Events(NamedTuple):
     most_texts: np.ndarray  # one number: how many text constraints one event satisfies at most
 
 
+PLACE = np.uint64
+"""Of indices in the innermost loops: Numba counts a negative one from the end, and looks whether it is one each time."""
 SLACK = 32
 """How many places past its end a kernel may read from the arena or write to the output."""
