@@ -11,8 +11,8 @@ Rule: the result equals that of `parse_predicate` on each text, errors included 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -295,29 +295,30 @@ def _chosen(column: Column, rows: Mask) -> Column:
 
 def _fill_each(builder: TableBuilder, tree: Tree, columns: list[pa.Array], texts: pa.Array, rows: Ints, on_error: str) -> None:
     raws = [column.to_pylist() for column in columns]
+    filled = _filler(tree)
     for at, row in enumerate(rows.tolist()):
         try:
-            builder.add(row, normalise(builder.space, _filled(tree, [raw[at] for raw in raws])))
+            builder.add(row, normalise(builder.space, filled([raw[at] for raw in raws])))
         except (ValueError, RecursionError):  # this row's literal is refused: the plain parser says where and why
             _add_rows(builder, texts.slice(at, 1), rows[at : at + 1], on_error)
 
 
-def _filled(tree: Tree, raws: list[str]) -> Tree:
+def _filler(tree: Tree) -> Callable[[list[str]], Tree]:
+    """What makes a tree of a row's literals, where the given one has slots for them."""
     match tree:
-        case And(parts):
-            return And(tuple(_filled(part, raws) for part in parts))
-        case Or(parts):
-            return Or(tuple(_filled(part, raws) for part in parts))
+        case And(parts) | Or(parts):
+            fillers, whole = [_filler(part) for part in parts], type(tree)
+            return lambda raws: whole(tuple(fill(raws) for fill in fillers))
         case Not(part):
-            return Not(_filled(part, raws))
+            fill = _filler(part)
+            return lambda raws: Not(fill(raws))
         case Compare() | TextTest() | Between() | Like():
-            changed = {
-                each.name: _read(slot, raws) for each in fields(tree) if isinstance(slot := getattr(tree, each.name), Slot)
-            }
-            return replace(tree, **changed) if changed else tree
+            given = [getattr(tree, each.name) for each in fields(tree)]
+            sort = type(tree)
+            return lambda raws: sort(*(_read(each, raws) if isinstance(each, Slot) else each for each in given))
         case In(name, values):
-            return In(name, tuple(_read(each, raws) if isinstance(each, Slot) else each for each in values))
-    return tree
+            return lambda raws: In(name, tuple(_read(each, raws) if isinstance(each, Slot) else each for each in values))
+    return lambda raws: tree
 
 
 def _read(slot: Slot, raws: list[str]) -> Any:

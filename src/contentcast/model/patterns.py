@@ -7,6 +7,7 @@ Rule: `imply_together` and `have_no_match` are exact, except that both answer "n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -105,7 +106,7 @@ class Pattern:
         return len(self.tokens) == len(self.prefix) + 1 and self.tokens[-1] is Wildcard.RUN
 
     def matches(self, text: str) -> bool:
-        return _matches(_parts(self.text), text)
+        return _compiled(self.text).match(text) is not None
 
     def implies(self, other: Pattern) -> bool:
         """Is every match of this one a match of the other?"""
@@ -122,37 +123,22 @@ def _tokens(text: str) -> tuple[Token, ...]:
 
 
 @lru_cache(maxsize=65536)
-def _parts(text: str) -> tuple[tuple[Token, ...], ...]:
-    """The tokens between the % signs."""
-    parts: list[list[Token]] = [[]]
+def _compiled(text: str) -> re.Pattern[str]:
+    """As a regular expression that does not go back: between two % each part is taken at its leftmost place, since if any
+    placement works, this one does. Only the last part is looked for from the end.
+    """
+    parts = [""]
     for token in _tokens(text):
         if token is Wildcard.RUN:
-            parts.append([])
+            parts.append("")
         else:
-            parts[-1].append(token)
-    return tuple(map(tuple, parts))
-
-
-def _fits(part: tuple[Token, ...], text: str, at: int) -> bool:
-    return all(token is Wildcard.ONE or token == text[at + i] for i, token in enumerate(part))
-
-
-def _matches(parts: tuple[tuple[Token, ...], ...], text: str) -> bool:
-    first, last = parts[0], parts[-1]
-    if len(parts) == 1:
-        return len(text) == len(first) and _fits(first, text, 0)
-    end = len(text) - len(last)
-    if len(first) > end or not _fits(first, text, 0) or not _fits(last, text, end):
-        return False
-    # Each middle part at its leftmost place: if any placement works, this one does.
-    at = len(first)
-    for part in parts[1:-1]:
-        while at + len(part) <= end and not _fits(part, text, at):
-            at += 1
-        if at + len(part) > end:
-            return False
-        at += len(part)
-    return True
+            parts[-1] += "." if token is Wildcard.ONE else re.escape(token)
+    first, *others = parts
+    if not others:
+        return re.compile(rf"{first}\Z", re.DOTALL)
+    *middle, last = others
+    steps = "".join(f"(?>.*?{part})" for part in middle)
+    return re.compile(first + steps + (rf".*{last}\Z" if last else ""), re.DOTALL)
 
 
 class Reading:

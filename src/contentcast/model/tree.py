@@ -203,7 +203,7 @@ def test_constraint(kind: Kind, test: Test, truth: bool) -> Constraint:
         case Like(_, str(pattern), escape):
             return _like(kind, Pattern.of(pattern, escape), truth)
         case TextTest(_, how, str(text)):
-            return _like(kind, Pattern.of(_AS_PATTERN[how](text)), truth)
+            return _like(kind, _AS_PATTERN[how](text), truth)
     raise TypeError(f"not a test: {test!r}")
 
 
@@ -271,11 +271,12 @@ def _in(kind: Kind, values: tuple[Value | None, ...], truth: bool) -> Constraint
     return _never(kind) if len(given) < len(values) else Constraint(found.complement())  # NOT IN (.., NULL): unknown
 
 
-_AS_PATTERN: Final[dict[str, Callable[[str], str]]] = {
-    "startswith": lambda text: escaped(text) + "%",
-    "endswith": lambda text: "%" + escaped(text),
-    "contains": lambda text: "%" + escaped(text) + "%",
+_AS_PATTERN: Final[dict[str, Callable[[str], Pattern]]] = {
+    "startswith": lambda text: Pattern(escaped(text) + "%"),
+    "endswith": lambda text: Pattern("%" + escaped(text)),
+    "contains": lambda text: Pattern("%" + escaped(text) + "%" if text else "%"),
 }
+"""As their canonical patterns."""
 
 
 def _like(kind: Kind, pattern: Pattern, truth: bool) -> Constraint:
@@ -283,5 +284,7 @@ def _like(kind: Kind, pattern: Pattern, truth: bool) -> Constraint:
         return _either(Ranges.points(kind, [pattern.literal]), truth)
     if pattern.is_prefix:
         return _either(Ranges.prefix(pattern.prefix), truth)
-    everything = Ranges.everything(kind)
-    return Constraint.of(everything, like=(pattern,)) if truth else Constraint.of(everything, unlike=(pattern,))
+    # One pattern that is more than its prefix is canonical as it stands.
+    if truth:
+        return Constraint(Ranges.prefix(pattern.prefix) if pattern.prefix else Ranges.everything(kind), like=(pattern,))
+    return Constraint(Ranges.everything(kind), unlike=(pattern,))
