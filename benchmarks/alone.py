@@ -9,9 +9,10 @@ from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 import contentcast as cc
-from benchmarks.columns import BATCH, SEED
+from benchmarks.columns import BATCH, SEED, strings
 from benchmarks.report import Table, human, times
 from contentcast.language import parse_many
 from contentcast.workload import Scenario, scenario
@@ -20,11 +21,12 @@ SINGLES: Final = 2_000
 
 
 def ours_alone(quick: bool, say: Callable[[str], None]) -> list[Table]:
-    return [_calls([10_000, 100_000] if quick else [10_000, 100_000, 1_000_000], say), _growth(quick, say)]
+    sizes = [10_000, 100_000] if quick else [10_000, 100_000, 1_000_000]
+    return [_calls(sizes, say), _growth(quick, say), _texts(10_000 if quick else 100_000, say)]
 
 
 def _calls(sizes: list[int], say: Callable[[str], None]) -> Table:
-    header = ["W2", "one dict, /s", "batch, /s", "2 threads", "as lists", "counts", "built, s", "arrays, MB"]
+    header = ["W2", "one dict, /s", "as array, /s", "batch, /s", "2 threads", "as lists", "counts", "built, s", "arrays, MB"]
     rows = []
     for size in sizes:
         say(f"one by one, threads: {size:,}")
@@ -37,12 +39,16 @@ def _all_calls(size: int) -> list[str]:
     index, built_s = _built(market, size)
     batches = [market.events(BATCH, number * BATCH) for number in range(4)]
     singles = batches[0].slice(0, SINGLES).to_pylist()
-    alone = _median(lambda _: deque(map(index.match, singles), maxlen=0), range(5)) / SINGLES  # nothing is kept
+    alone, as_array = (
+        _median(lambda _, match=match: deque(map(match, singles), maxlen=0), range(5)) / SINGLES  # nothing is kept
+        for match in (index.match, index.match_ids)
+    )
     batch = _median(index.match_batch, batches * 3)
     threads = _median(lambda events: index.match_batch(events, threads=2), batches * 3)
     lists, counts = _median(index.match_lists, batches * 3), _median(index.match_counts, batches * 3)
     return [
         human(1 / alone),
+        human(1 / as_array),
         human(BATCH / batch),
         *(times(batch / each) for each in (threads, lists, counts)),
         f"{built_s:.1f}",
@@ -67,6 +73,27 @@ def _growth(quick: bool, say: Callable[[str], None]) -> Table:
         ["subscriptions", "match an event", "ns an event", "times the one before"],
         rows,
     )
+
+
+def _texts(size: int, say: Callable[[str], None]) -> Table:
+    """Values that were seen before, which the index remembers, and values that come once, as lines of a log do."""
+    say(f"texts: {size:,}")
+    workload = strings(size)
+    index = cc.MatchIndex(workload.space)
+    index.add_many(np.arange(size), workload.predicates)
+    seen = [workload.events(BATCH, number * BATCH) for number in range(8)]
+    new = [
+        pa.record_batch({"name": [f"{name} {BATCH * number + at}" for at, name in enumerate(batch["name"].to_pylist())]})
+        for number, batch in enumerate(seen)
+    ]
+    for batch in seen:
+        index.match_batch(batch)
+    rows = [
+        [which, human(BATCH / _median(index.match_batch, batches)), f"{len(index.match_batch(batches[0])) / BATCH:.0f}"]
+        for which, batches in (("seen before", seen), ("new, each once", new))
+    ]
+    title = f"{size:,} prefixes, suffixes and inner parts of names, over values"
+    return Table(title, ["values", "events/s", "match an event"], rows)
 
 
 def _built(chosen: Scenario, size: int) -> tuple[cc.MatchIndex, float]:

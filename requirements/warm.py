@@ -12,6 +12,7 @@ import pyarrow as pa
 import contentcast as cc
 from contentcast import catalog
 from contentcast.language import parse_many
+from contentcast.matching.index.loading import load_changing_kernels
 from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Published, Subscribed
@@ -32,6 +33,7 @@ def use(index: cc.MatchIndex, records: pa.RecordBatch) -> None:
     index.remove_many(some)
 
 
+load_changing_kernels()
 index = cc.MatchIndex(market.space)
 index.add_many(wanted["subscription"], wanted["predicate"])
 use(index, records)

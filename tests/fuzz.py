@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import contentcast as cc
 from contentcast.matching import Scan
+from contentcast.matching.index import engine, moving
 from contentcast.matching.search_tree import SearchTree
 from contentcast.model import ContentcastError, EventBatch, Predicate, Space
 from tests.properties.generate import Generator
@@ -33,6 +34,7 @@ class Trio:
         self.generate = Generator(random)
         self.scan, self.index, self.tree = Scan(space), cc.MatchIndex(space), SearchTree(space)
         self.ids: list[int] = []
+        self.gone: list[int] = []
         self.next = random.choice([0, 2**40])
 
     def predicate(self) -> Predicate:
@@ -46,6 +48,8 @@ class Trio:
         predicates = [self.predicate() for _ in range(count)]
         ids = list(range(self.next, self.next + count))
         self.next += count
+        if self.random.random() < 0.3:
+            ids[: len(self.gone)], self.gone = self.gone[: len(ids)], self.gone[len(ids) :]  # come again
         self.ids += ids
         if self.random.random() < 0.5:
             self.index.add_many(ids, predicates)
@@ -59,6 +63,7 @@ class Trio:
     def remove(self, count: int) -> None:
         gone = self.random.sample(self.ids, min(count, len(self.ids)))
         self.ids = [each for each in self.ids if each not in set(gone)]
+        self.gone += gone
         if self.random.random() < 0.5:
             self.index.remove_many(gone)
         else:
@@ -116,9 +121,18 @@ def _lists(pairs: Any, count: int) -> list[list[int]]:
     return found
 
 
+def _be_restless(random: Random) -> None:
+    """How soon the index moves to a new plan, and how fast, so that most of what happens here happens during a move."""
+    engine.REPLAN_LEAST = random.choice([1, 10, 2000])  # type: ignore[misc]
+    moving.PIECE, moving.LAST = random.choice([(1, 1), (4, 4), (256, 512)])  # type: ignore[misc]
+    moving.EACH = random.choice([1, 5, 50])  # type: ignore[misc]
+    moving.LEAST_SAMPLE = random.choice([2, 4096])  # type: ignore[misc]
+
+
 def play(seed: int) -> int:
     """One space; says how many questions were asked."""
     random = Random(seed)
+    _be_restless(random)
     trio = Trio(Generator(random).space(domains=random.random() < 0.3), random)
     trio.add(random.choice([0, 1, 5, 60, 300]))
     questions = random.randint(5, 40)

@@ -6,9 +6,8 @@ what is wrong; the matching itself is below. One level above `language` and `mat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from os import getpid
 from pathlib import Path
 from threading import Lock
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from contentcast.language import as_predicate, parse_many, print_predicate
 from contentcast.language.printer import print_tree
-from contentcast.matching.index import MOST_IDS, CellIndex, Matches, in_one, load_index, save_index
+from contentcast.matching.index import MOST_IDS, CellIndex, Matches, Run, in_one, load_index, save_index
 from contentcast.model.arrow_columns import check_column
 from contentcast.model.errors import ContentcastError, EventError
 from contentcast.model.event_batch import EventBatch, flattened
@@ -126,14 +125,21 @@ class MatchIndex:
     def match(self, event: Mapping[str, Any]) -> list[int]:
         """The ids of the subscriptions that one event satisfies, ascending."""
         try:
-            found = self._cells.match_one(event)
+            return (self._cells.one or self._cells.single()).match(event)
         except EventError:
-            if not any(isinstance(value, Mapping) for value in event.values()):
-                raise
-            found = None  # a nested event: flattened below
-        if found is not None:
-            return found
-        return sorted(self._cells.match(EventBatch.from_dicts(self.space, [event]).records).ids.tolist())
+            return self._cells.single().match(self._flat(event))
+
+    def match_ids(self, event: Mapping[str, Any]) -> npt.NDArray[np.int64]:
+        """The same as an array: of an event that hundreds want, most of the time of `match` goes into making Python ints."""
+        try:
+            return self._cells.single().match(event, as_array=True)
+        except EventError:
+            return self._cells.single().match(self._flat(event), as_array=True)
+
+    def _flat(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A nested event without its nesting; whatever is wrong with it otherwise is named."""
+        (flat,) = EventBatch.from_dicts(self.space, [event]).to_dicts()
+        return flat
 
     def match_batch(self, events: Events, *, threads: int = 1) -> pa.RecordBatch:
         """Every (event, subscription) that match; `event` is the row number. Rows stand in the order of the events.
@@ -144,7 +150,7 @@ class MatchIndex:
         if len(pieces) == 1:
             rows, ids = pieces[0][1].rows(), pieces[0][1].ids
         else:
-            rows, ids = in_one(pieces, self._threads(threads).map)
+            rows, ids = in_one(pieces, self._at_once(threads))
         return pa.RecordBatch.from_arrays([pa.array(rows), pa.array(ids)], schema=PAIRS)
 
     def match_lists(self, events: Events, *, threads: int = 1) -> pa.ListArray:
@@ -193,17 +199,25 @@ class MatchIndex:
     def _match_pieces(self, records: pa.RecordBatch, threads: int) -> list[tuple[int, Matches]]:
         if threads <= 1 or records.num_rows < 2 * threads:
             return [(0, self._cells.match(records))]
-        bounds = np.linspace(0, records.num_rows, threads + 1).astype(int).tolist()
-        self._cells.prepare()
-        slices = [records.slice(begin, end - begin) for begin, end in pairwise(bounds)]
-        return list(zip(bounds[:-1], self._threads(threads).map(self._cells.match, slices), strict=True))
+        return self._cells.match_split(records, threads, self._at_once(threads))
 
-    def _threads(self, count: int) -> ThreadPoolExecutor:
-        """They wait for the next batch; making them costs as much as matching a small one."""
-        wanted = count, getpid()  # a fork takes the pool along, but not its threads
+    def _at_once(self, threads: int) -> Run:
+        """Does the first part here and the others in threads, which wait for the next batch: making them costs as much as
+        matching a small one.
+        """
+        wanted = threads, getpid()  # a fork takes the pool along, but not its threads
         if self._pool is None or self._pool[0] != wanted:
-            self._pool = wanted, ThreadPoolExecutor(count, thread_name_prefix="contentcast-match")
-        return self._pool[1]
+            self._pool = wanted, ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="contentcast-match")
+        pool = self._pool[1]
+
+        def run(work: Callable[[int], Any], numbers: range) -> list[Any]:
+            others = [pool.submit(work, number) for number in numbers[1:]]
+            try:
+                return [work(numbers[0]), *(each.result() for each in others)]
+            finally:
+                wait(others)
+
+        return run
 
     def _as_records(self, events: Events) -> pa.RecordBatch:
         """The space's columns in the space's types; anything that does not fit is named."""

@@ -195,13 +195,27 @@ def _widened(rows: Ints, words: int) -> Ints:
 
 def sorting_order(words: Ints, masks: Ints, dictionaries: dict[str, Dictionary]) -> tuple[list[str], Ints]:
     """The attributes, those that most entries test first, and the order of the entries by them."""
-    codes = {}
-    for name, each in dictionaries.items():
-        full = (1 << each.bits) - 1
-        tested = (masks[each.word] >> each.shift) & full != 0
-        codes[name] = np.where(tested, (words[each.word] >> each.shift) & full, -1)
+    codes = {name: _codes(words, masks, each) for name, each in dictionaries.items()}
     names = sorted(codes, key=lambda name: float((codes[name] < 0).mean()))
     return names, np.lexsort([codes[name] for name in reversed(names)])
+
+
+def sorting_keys(words: Ints, masks: Ints, dictionaries: dict[str, Dictionary]) -> Ints:
+    """Numbers that have about the order of the entries by these attributes: as many of the first ones as 62 bits hold."""
+    keys, bits = np.zeros(words.shape[1], np.int64), 0
+    for each in dictionaries.values():
+        if bits + each.bits > 62:
+            break
+        bits += each.bits
+        keys = keys << each.bits | np.minimum(_codes(words, masks, each) + 1, (1 << each.bits) - 1)
+    return keys
+
+
+def _codes(words: Ints, masks: Ints, dictionary: Dictionary) -> Ints:
+    """The codes that entries ask for, -1 where they do not test the attribute."""
+    full = (1 << dictionary.bits) - 1
+    tested = (masks[dictionary.word] >> dictionary.shift) & full != 0
+    return np.where(tested, (words[dictionary.word] >> dictionary.shift) & full, -1)
 
 
 @nb.njit(nogil=True, cache=True)

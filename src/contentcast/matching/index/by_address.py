@@ -25,8 +25,10 @@ from contentcast.matching.index.scales import look_up_keys
 
 FLOATS = 5
 """Where in the header the columns begin."""
-ONE_NUMBERS = 3
+ONE_NUMBERS = 4
 """Where in what is given for one event its words begin."""
+TEXT_ARRAYS = 5
+"""Of `Events`, those that tell which text constraints hold: what `match_one` is given the addresses of."""
 
 
 def addresses(arrays: Iterable[Any]) -> list[int]:
@@ -100,15 +102,18 @@ def match_many(header, batch, begin, end, out, ends, streaming, stamps):
 def match_one(at):
     """How many ids one event has, written out ascending, or -1 if there was no room.
 
-    At the address stand those of the header and of the room for ids, how many there is room for, and the event's words and
-    values: to unpack arrays, or only more numbers, is a good part of the time of a quick event.
+    At the address stand those of the header and of the room for ids, how many there is room for, the address of the addresses
+    of the text answers, and the event's words, values and rows of text answers: to unpack arrays, or only more numbers, is a
+    good part of the time of a quick event.
     """
     given = long_line(at, ONE_NUMBERS)
     header, out, numbers_at = long_line(given[0], FLOATS), long_line(given[1], given[2]), at + 8 * ONE_NUMBERS
     words, coded, keyed = header[2], header[3], header[4]
     numbers = long_line(numbers_at, words + coded + keyed)
     groups, cells, bits, scales = _index_arrays(header)
-    size = kernels.scratch_size(groups, bits, 0, 1, header[0], 0)
+    texts = long_line(given[3], 3 * TEXT_ARRAYS + 1)
+    text_columns, most_texts = texts[3 * TEXT_ARRAYS], _line(texts, 12)
+    size = kernels.scratch_size(groups, bits, most_texts[0], 1, header[0], 0)
     scratch = np.empty(size + 2 * coded + keyed + 2, np.int64)
     mine = address_of(scratch) + 8 * size
     keys, codes, ranks = mine, mine + 8 * (coded + keyed), mine + 8 * (coded + keyed) + 4 * coded
@@ -130,11 +135,10 @@ def match_one(at):
             _plane(header, scale), _short_line(header, scale + 3), header[FLOATS + coded + keyed + column],
             long_line(keys + 8 * column, 1), int_line(codes + 4 * column, 1), int_line(ranks + 4 * column, 1),
         )  # fmt: skip
-    long_line(nothing, 1)[0] = 0
     events = Events(
         longs(numbers_at, words, 1), ints(codes, coded, 1), ints(ranks, coded, 1), longs(keys + 8 * coded, keyed, 1),
-        longs(nothing, 1, 1), long_line(nothing, 1), long_line(nothing, 1), int_line(nothing, 0), int_line(nothing, 0),
-        long_line(nothing, 1),
+        longs(numbers_at + 8 * (words + coded + keyed), text_columns, 1), _line(texts, 0), _line(texts, 3),
+        _short_line(texts, 6), _short_line(texts, 9), most_texts,
     )  # fmt: skip
     last, no_stamps = long_line(ends, 1), long_line(nothing, 0)
     if kernels.match(groups, cells, bits, events, 0, 1, out, last, header[0], 0, no_stamps, scratch) == 0:

@@ -28,10 +28,20 @@ from contentcast.matching.index.layout import (
 
 
 @nb.njit(nogil=True, cache=True)
-def append_entries(cells, rows, cell_of, columns, lengths, free):
-    """Append each row to its cell; a full cell moves to the arena's end with twice the room.
+def place_numbers(entry, numbers, place, otherwise, out):
+    """out[place[entry[i]]] = numbers[i], where the entry has a place; otherwise what is said."""
+    out[:] = otherwise
+    for i in range(len(entry)):
+        if place[entry[i]] >= 0:
+            out[place[entry[i]]] = numbers[i]
 
-    Returns the new end and how many were appended: if the arena is too small, the caller grows it and goes on with the rest.
+
+@nb.njit(nogil=True, cache=True)
+def append_entries(cells, rows, cell_of, columns, lengths, free):
+    """Append each row to its cell, rows of one cell coming one after the other.
+
+    A new cell gets room for what comes, a full one moves to the arena's end with twice the room. Returns the new end and how
+    many were appended: if the arena is too small, the caller grows it and goes on with the rest.
     """
     width = columns.shape[0]
     done = 0
@@ -40,6 +50,10 @@ def append_entries(cells, rows, cell_of, columns, lengths, free):
         count, room = cells.cell[cell, COUNT], cells.cell[cell, ROOM]
         if count == room:
             wider = max(np.int64(4), np.int64(room) * 2)
+            if room == 0:
+                wider = 1
+                while i + wider < len(rows) and cell_of[i + wider] == cell:
+                    wider += 1
             if free + wider * width + SLACK > len(cells.arena):
                 break
             base = cells.cell[cell, BASE]
@@ -62,22 +76,22 @@ def append_entries(cells, rows, cell_of, columns, lengths, free):
 
 
 @nb.njit(nogil=True, cache=True)
-def find_or_add_keys(slots, table, size, shift, keys, next_cell, found):
-    """The cell of each key in an equal gate's table; new keys get the next cells. Returns the next cell after that."""
+def find_or_add_cells(cells, group_of, key_of, group, hashed, table, size, shift, keys, next_cell, found):
+    """The cell of each key in a group's table, hashed or direct; new keys get the next cells. Returns the one after these."""
+    slots = cells.table
     for i in range(len(keys)):
-        slot = spread(keys[i], shift)
-        while True:
-            cell = slots[table + slot, 1]
-            if cell < 0:
-                slots[table + slot, 0] = keys[i]
-                slots[table + slot, 1] = next_cell
-                found[i] = next_cell
-                next_cell += 1
-                break
-            if slots[table + slot, 0] == keys[i]:
-                found[i] = cell
-                break
-            slot = (slot + 1) & (size - 1)
+        key = keys[i]
+        slot = table + (spread(key, shift) if hashed else key)
+        while hashed and slots[slot, 1] >= 0 and slots[slot, 0] != key:
+            slot = table + ((slot - table + 1) & (size - 1))
+        if slots[slot, 1] < 0:
+            if hashed:
+                slots[slot, 0] = key
+            slots[slot, 1] = next_cell
+            group_of[next_cell], key_of[next_cell] = group, key
+            cells.cell[next_cell, PLAIN], cells.cell[next_cell, GROUP] = 1, group
+            next_cell += 1
+        found[i] = slots[slot, 1]
     return next_cell
 
 
@@ -149,6 +163,33 @@ def remove_ids(cells, references, shift, widths, ids, wanted, slots):
 
 
 @nb.njit(nogil=True, cache=True)
+def places_of(cells, references, shift, ids, wanted, owner, cell_of, inside):
+    """Where the entries of the ids stand: of each the number of its id, its cell (as references have it) and place in it.
+
+    `wanted`: the ids as their entries carry them. Returns how many there are.
+    """
+    count = 0
+    for i in range(len(ids)):
+        first = references.head[find_id(references, shift, ids[i])]
+        at = first
+        while at >= 0:
+            cell = references.cell[at]
+            if cell != -1:
+                owner[count], cell_of[count], inside[count] = i, cell, 0
+                if cell >= 0:
+                    k, _ = find_entry(cells, cell, wanted[i], 0)
+                    other = first
+                    while other != at:  # a cell that holds several of them comes as often
+                        if references.cell[other] == cell:
+                            k, _ = find_entry(cells, cell, wanted[i], k + 1)
+                        other = references.next[other]
+                    inside[count] = k
+                count += 1
+            at = references.next[at]
+    return count
+
+
+@nb.njit(nogil=True, cache=True)
 def count_references(references, shift, ids):
     """How many references the ids have together; -1 - i if ids[i] is not there."""
     count = 0
@@ -200,6 +241,13 @@ def find_id(references, shift, wanted):
 
 
 @nb.njit(nogil=True, cache=True)
+def are_known(references, shift, ids, found):
+    """Which of the ids are there."""
+    for i in range(len(ids)):
+        found[i] = find_id(references, shift, ids[i]) >= 0
+
+
+@nb.njit(nogil=True, cache=True)
 def first_known(references, shift, ids):
     """The position of the first id that is already there, or -1."""
     for i in range(len(ids)):
@@ -239,3 +287,21 @@ def move_references(old, references, shift):
                 to = (to + 1) & (len(references.id) - 1)
             references.id[to] = old.id[slot]
             references.head[to] = old.head[slot]
+
+
+DIGIT_BITS = 11
+
+
+@nb.njit(nogil=True, cache=True)
+def sorted_by_digit(keys, order, shift):
+    """The order, an array of places, sorted by one digit of the keys there; what is equal stays in order."""
+    starts = np.zeros((1 << DIGIT_BITS) + 1, np.int64)
+    for key in keys:
+        starts[((key >> shift) & ((1 << DIGIT_BITS) - 1)) + 1] += 1
+    starts = np.cumsum(starts)
+    found = np.empty_like(order)
+    for place in order:
+        digit = (keys[place] >> shift) & ((1 << DIGIT_BITS) - 1)
+        found[starts[digit]] = place
+        starts[digit] += 1
+    return found

@@ -66,6 +66,14 @@ class Dictionary:
             self.values.append(value)
         return found
 
+    def shrink(self, count: int) -> None:
+        """Only the first values."""
+        if len(self.values) > count:
+            for value in self.values[count:]:
+                del self.codes[value]
+            del self.values[count:]
+            self._table = None
+
     def codes_of(self, values: pa.Array | Ints) -> Codes:
         """The same for a column of values (or keys)."""
         if isinstance(values, pa.Array):

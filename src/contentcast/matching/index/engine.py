@@ -3,30 +3,32 @@
 The walk of a batch: `encode` turns each column that some subscription constrains into codes, keys and text answers (once per
 batch); `kernels.match` walks the groups for each event; the ids come back with the place where each event's end.
 Rule: what a subscription's predicate accepts, its entries accept, whatever the plan; the plan is made when the first
-subscriptions come and again when there are many more of them than it was made for.
+subscriptions come and again when it no longer fits those there are (`_keep_house`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from contentcast.matching.index import changes, layout
+from contentcast.matching.index.answers import MOST_REMEMBERED
 from contentcast.matching.index.by_address import addresses, match_many
 from contentcast.matching.index.codes import column_keys
-from contentcast.matching.index.entries import Attributes, entries_of, joined, without_the_unused
+from contentcast.matching.index.entries import Attributes, entries_of, joined, recoded, texts_of
 from contentcast.matching.index.filing import Filing
-from contentcast.matching.index.lanes import fill_rows, place_piece
-from contentcast.matching.index.reading import read_all, read_entry, read_slot, text_numbers
+from contentcast.matching.index.loading import load_changing_kernels
+from contentcast.matching.index.matches import STREAMED_FROM, Matches, Run
+from contentcast.matching.index.moving import Move
+from contentcast.matching.index.reading import read_all, read_entry, read_slot
 from contentcast.matching.index.room import room_for
 from contentcast.matching.index.single import SingleMatcher
 from contentcast.matching.index.store import Store
-from contentcast.matching.index.texts import MOST_REMEMBERED
 from contentcast.model.errors import ContentcastError
 from contentcast.model.predicate import Predicate
 from contentcast.model.space import Space
@@ -34,47 +36,17 @@ from contentcast.model.table import PredicateTable
 
 Ints = npt.NDArray[np.int64]
 
-REPLAN_FACTOR: Final = 4
+REPLAN_FACTOR: Final = 3
 """The plan is made anew when there are this many times the subscriptions it was made for ..."""
 REPLAN_LEAST: Final = 2000
 """... and at least this many."""
+BULK: Final = 8
+"""If at once so many come that this many times as many are more than there are, the new plan is made there and then; else a
+little with every change (`moving`).
+"""
+MANY: Final = 1000
+"""Whoever adds so many will want changes to be quick."""
 MOST_IDS: Final = 2**62
-STREAMED_FROM: Final = 3 << 20
-"""So many ids do not stay in the caches until somebody reads them: they are written past them."""
-
-
-class Matches:
-    """ids[ends[i-1]:ends[i]] are the subscriptions of event i, in no particular order."""
-
-    __slots__ = ("ends", "ids")
-
-    def __init__(self, ends: Ints, ids: Ints) -> None:
-        self.ends, self.ids = ends, ids
-
-    def rows(self, first: int = 0) -> Ints:
-        """For each id the number of its event, counting from `first`."""
-        rows = room_for(len(self.ids) + layout.SLACK)
-        fill_rows(self.ends, rows, first, len(self.ids) >= STREAMED_FROM)
-        return rows[: len(self.ids)]
-
-
-Run: TypeAlias = Callable[[Callable[[int], object], range], Iterable[object]]
-"""Calls a function with each number, in any order or at once, as `map` does."""
-
-
-def in_one(pieces: list[tuple[int, Matches]], run: Run) -> tuple[Ints, Ints]:
-    """The rows and the ids of several pieces, each with the number of its first event, one after the other."""
-    begins = np.cumsum([0, *(len(each.ids) for _, each in pieces)]).tolist()
-    total = begins[-1]
-    rows, ids = room_for(total + layout.SLACK), room_for(total + layout.SLACK)
-
-    def place(number: int) -> None:
-        first, piece = pieces[number]
-        place_piece(piece.ends, piece.ids, first, rows, ids, begins[number], total >= STREAMED_FROM)
-
-    for _ in run(place, range(len(pieces))):
-        pass
-    return rows[:total], ids[:total]
 
 
 def _planes(columns: int, *planes: tuple[int, Any]) -> tuple[list[int], list[Any]]:
@@ -128,9 +100,13 @@ class CellIndex:
         self.store = Store()
         self.filing = Filing(self.attributes, self.store)
         self.planned_for = 0
+        self.worn = 0
+        """Subscriptions that have come since the plan was made."""
         self.count = 0
+        self._move: Move | None = None
         self._per_event = 8.0
-        self._single: SingleMatcher | None = None
+        self.one: SingleMatcher | None = None
+        """What `single` has made for the index as it is, if it has."""
         self._views: Views | None = None
 
     def __len__(self) -> int:
@@ -140,7 +116,7 @@ class CellIndex:
         return bool(changes.find_id(self.store.references, self.store.reference_shift, subscription) >= 0)
 
     def ids(self) -> Ints:
-        return np.sort(self.store.references.id[self.store.references.head >= 0])
+        return np.sort(self.store.ids())
 
     # --- changing
 
@@ -150,11 +126,22 @@ class CellIndex:
         if not len(ids):
             return
         self.store.thaw()
-        self._views = None
-        enough = self.count + len(ids) <= max(REPLAN_FACTOR * self.planned_for, REPLAN_LEAST if self.planned_for else 0)
-        if not (enough and self.filing.insert(ids, entries_of(table, self.attributes))):
-            self._plan_anew(ids, table)
+        self._views = self.one = None
+        grown = self.count + len(ids) > max(REPLAN_FACTOR * self.planned_for, REPLAN_LEAST)
+        many = not self.planned_for or (grown and BULK * len(ids) > self.count)
+        sizes = self.attributes.sizes()
+        try:
+            entries = None if many else entries_of(table, self.attributes)
+            if entries is None or not self.filing.fits(entries):
+                self._plan_anew(ids, table)
+                return
+        except BaseException:
+            self.attributes.shrink(sizes)
+            raise
+        self.filing.insert(ids, entries)
         self.count += len(ids)
+        self.worn += len(ids)
+        self._keep_house(ids, came=True)
 
     def _check_new(self, ids: Ints) -> None:
         if len(ids) and (ids.min() < 0 or ids.max() >= MOST_IDS):
@@ -170,48 +157,62 @@ class CellIndex:
     def _plan_anew(self, ids: Ints, table: PredicateTable) -> None:
         """Plan for what is there and what comes, and file it all."""
         old_ids = self.ids()
-        old = read_all(self.attributes, self.filing, self.store, old_ids)
-        self.attributes, self.store = without_the_unused(self.attributes, old), Store()
-        self.filing = Filing(self.attributes, self.store)
-        for text in self.attributes.texts.values():
-            text.uses = [0] * len(text.uses)  # counted again as they are filed
-        entries = joined([old, entries_of(table, self.attributes)], [len(old_ids), len(ids)])
-        chosen = self.filing.plan(entries)
-        self.filing.insert(np.concatenate([old_ids, ids]), entries, chosen)
-        self.planned_for = self.count + len(ids)
-        self._views = None
+        fresh = Attributes(self.space, answers=self.attributes.answers)
+        old = recoded(read_all(self.attributes, self.filing, self.store, old_ids), self.attributes, fresh)
+        fresh.texts = {name: self.attributes.texts[name] for name in texts_of(old)}
+        fresh.keep_texts(texts_of(old))
+        if len(ids) >= MANY:
+            load_changing_kernels()
+        filing = Filing(fresh, Store())
+        entries = joined([old, entries_of(table, fresh)], [len(old_ids), len(ids)])
+        filing.insert(np.concatenate([old_ids, ids]), entries, filing.plan(entries))
+        self.count += len(ids)
+        self._use(filing)
 
     def remove(self, ids: Ints) -> None:
         """All of them, or none if one is not there; each is given once."""
-        shift = self.store.reference_shift
-        count = changes.count_references(self.store.references, shift, ids)
+        count = changes.count_references(self.store.references, self.store.reference_shift, ids)
         if count < 0:
             raise ContentcastError(f"there is no subscription {int(ids[-1 - count])}")
         if self.store.thaw():
-            self._views = None
-        self._release_texts(ids)
-        wanted = np.array([self.store.tagged(each) for each in ids.tolist()]) if self.store.several_numbers else ids
-        widths = np.array([group.width for group in self.store.groups], np.int64)
-        slots = np.empty(count, np.int64)
-        used = changes.remove_ids(self.views().cells, self.store.references, shift, widths, ids, wanted, slots)
-        self.store.bitmaps.remove(slots[:used])
-        self.store.forget(ids)
+            self._views = self.one = None
+        self.store.remove(ids)
         self.count -= len(ids)
+        self._keep_house(ids, came=False)
 
-    def _release_texts(self, ids: Ints) -> None:
-        """The text constraints of these subscriptions are used once less."""
-        if not self.attributes.texts:
+    def _keep_house(self, ids: Ints, came: bool) -> None:
+        """These came, or went: begin to move to a new plan when the one there is no longer fits, or go on with it."""
+        if not self.count:
+            self._use(Filing(Attributes(self.space), Store()))
             return
-        cells = self.views().cells
-        for subscription in ids.tolist():
-            wanted = self.store.tagged(subscription)
-            held = list(self.store.cells_of(subscription))
-            for cell in set(held):
-                at = -1
-                for _ in range(held.count(cell)):
-                    at, _ = changes.find_entry(cells, cell, wanted, at + 1)
-                    for name, number in text_numbers(self.store, cell, int(at)):
-                        self.attributes.texts[name].release(number)
+        try:
+            self._go_on_moving(ids, came)
+        except MemoryError:  # the old plan goes on to do, until there are many more
+            self._move, self.planned_for, self.worn = None, self.count, 0
+        except BaseException:
+            self._move = None
+            raise
+
+    def _go_on_moving(self, ids: Ints, came: bool) -> None:
+        if self._move is None:
+            grown = self.count > max(REPLAN_FACTOR * self.planned_for, REPLAN_LEAST)
+            shrunk = 2 * REPLAN_FACTOR * max(self.count, REPLAN_LEAST) < self.planned_for
+            worn = self.worn > REPLAN_FACTOR * max(self.planned_for, REPLAN_LEAST)
+            if grown or shrunk or worn or self.filing.is_crowded():
+                self._move = Move(self.filing)
+            return
+        (self._move.add if came else self._move.remove)(ids)
+        if self._move.advance(len(ids)):
+            self._move.filing.attributes.keep_texts(self._move.texts)
+            self._use(self._move.filing)
+        elif self._move.failed:
+            self._move = None
+
+    def _use(self, filing: Filing) -> None:
+        """Go on with this one, which holds all there is."""
+        self.attributes, self.store, self.filing = filing.attributes, filing.store, filing
+        self.planned_for, self.worn = self.count, 0
+        self._move = self._views = self.one = None
 
     # --- looking inside
 
@@ -259,10 +260,6 @@ class CellIndex:
 
     # --- matching
 
-    def prepare(self) -> None:
-        """Make the arrays that the kernels read, so that threads find them made."""
-        self.views()
-
     def views(self) -> Views:
         if self._views is None:
             with self.guard:
@@ -294,12 +291,10 @@ class CellIndex:
         header += [self.filing.words, len(code_column), len(key_column)]
         header += [int(self.space.kinds[name].name == "float") for name in (*code_column, *key_column)]
         header += [scale.heads()[1] for scale in scales]
-        made = Views(
+        return Views(
             groups, cells, bits, code_column, key_column, text_column,
             np.array(header + addresses(arrays), np.int64), tuple(arrays),
         )  # fmt: skip
-        self._single = None  # it holds the addresses of the arrays that were
-        return made
 
     def encode(self, records: pa.RecordBatch) -> tuple[layout.Events, Ints]:
         """The batch as the kernels read it, and the addresses of its arrays.
@@ -338,52 +333,67 @@ class CellIndex:
         with self.guard:
             if answers.count > MOST_REMEMBERED:
                 answers.forget()
+            for name in text_column:  # all of them first: one may have to forget what the others know
+                self.attributes.texts[name].catch_up()
             for name, at in text_column.items():
                 values[at] = self.attributes.texts[name].rows_of(column(name))
             return values, answers.holds_start, answers.fails_start, answers.holds, answers.fails, np.array([answers.most])
 
     def match(self, records: pa.RecordBatch) -> Matches:
         """The matches of a batch, in one piece."""
-        count = records.num_rows
-        pieces = [found for _, found in self._match_pieces(records, None)]
+        pieces = [found for _, found in self.match_split(records, 1, map)]
         if len(pieces) == 1:
-            found = pieces[0]
-        else:
-            bases = np.cumsum([0, *(len(each.ids) for each in pieces)])
-            ends = [each.ends + bases[at] for at, each in enumerate(pieces)]
-            ids = [each.ids for each in pieces]
-            found = Matches(np.concatenate([np.zeros(0, np.int64), *ends]), np.concatenate([np.zeros(0, np.int64), *ids]))
-        if count:
-            self._per_event = max(1.0, len(found.ids) / count)
-        return found
+            return pieces[0]
+        bases = np.cumsum([0, *(len(each.ids) for each in pieces)])
+        ends = [each.ends + bases[at] for at, each in enumerate(pieces)]
+        ids = np.concatenate([np.zeros(0, np.int64), *(each.ids for each in pieces)])
+        return Matches(np.concatenate([np.zeros(0, np.int64), *ends]), ids, ids)
 
-    def match_one(self, event: Mapping[str, Any]) -> list[int] | None:
-        """The ids of one event, ascending; None if the index has string tests, which only a batch answers."""
-        if self.attributes.texts:
-            return None
-        if self._views is None or self._single is None:
-            self.views()
-            self._single = SingleMatcher(self)
-        return self._single.match(event)
+    def match_split(self, records: pa.RecordBatch, parts: int, run: Run) -> list[tuple[int, Matches]]:
+        """The matches of a batch, which is encoded once and matched in so many parts: one or more pieces of each, in order.
+
+        The first piece has room for all, if there are about as many matches as in the batch before.
+        """
+        views = self.views()
+        alive, batch = self.encode(records)  # the kernel reads the arrays by their addresses
+        bounds = np.linspace(0, records.num_rows, parts + 1).astype(int).tolist()
+
+        def part(number: int, _alive: Any = alive) -> list[tuple[int, Matches]]:
+            begin, end = bounds[number], bounds[number + 1]
+            return list(self._match_range(views, batch, begin, end, None, records.num_rows if number == 0 else end - begin))
+
+        pieces = [piece for found in run(part, range(parts)) for piece in found]
+        if records.num_rows:
+            self._per_event = max(1.0, sum(len(each.ids) for _, each in pieces) / records.num_rows)
+        return pieces
+
+    def single(self) -> SingleMatcher:
+        """What matches one event at a time, as the index is now."""
+        if self.one is None:
+            self.one = SingleMatcher(self)
+        return self.one
 
     def match_bounded(self, records: pa.RecordBatch, most: int) -> Iterator[tuple[int, Matches]]:
         """The matches in pieces of at most `most` ids, or one event's; each with the number of its first event."""
-        return self._match_pieces(records, most)
-
-    def _match_pieces(self, records: pa.RecordBatch, most: int | None) -> Iterator[tuple[int, Matches]]:
-        """Without `most`, as much as the events so far, or those of the batch before, let expect for the rest."""
         views = self.views()
-        _alive, batch = self.encode(records)  # the kernel reads the arrays by their addresses
-        count = records.num_rows
+        _alive, batch = self.encode(records)
+        yield from self._match_range(views, batch, 0, records.num_rows, most, records.num_rows)
+
+    def _match_range(
+        self, views: Views, batch: Ints, begin: int, end: int, most: int | None, events: int
+    ) -> Iterator[tuple[int, Matches]]:
+        """The events of a batch from `begin` to `end`. Without `most`, with room for as many ids as so many `events` will have,
+        if they have as many as those so far, or as those of the batch before.
+        """
         stamps = np.zeros(self.store.several_count, np.int64)
-        ends = np.empty(count, np.int64)
-        done, found, room, until = 0, 0, most or 0, count
-        while done < count:
+        ends = np.empty(end, np.int64)
+        done, found, room, until = begin, 0, most or 0, end
+        while done < end:
             if self._views is not views:
                 raise ContentcastError("the index was changed while its matches were read; read them all first")
             if most is None and room == 0:
-                per_event = found / done if done else self._per_event
-                room = int(per_event * (count - done) * 1.2) + 2 * layout.BLOCK
+                per_event = found / (done - begin) if done > begin else self._per_event
+                room = int(per_event * (events - done + begin) * 1.2) + 2 * layout.BLOCK
             out = room_for(room + layout.SLACK)
             if most is not None:
                 out = out[: room + layout.SLACK]
@@ -391,8 +401,8 @@ class CellIndex:
             stamps[:] = 0
             if following == done:
                 room = 2 * room + layout.BLOCK  # not even one event fits; a cell's ids are counted before they are tested
-                until = done + 1 if most is not None else count
+                until = done + 1 if most is not None else end
                 continue
             ids = out[: int(ends[following - 1])]
-            yield done, Matches(ends[done:following].copy(), ids)
-            done, found, room, until = following, found + len(ids), most or 0, count
+            yield done, Matches(ends[done:following].copy(), ids, out)
+            done, found, room, until = following, found + len(ids), most or 0, end

@@ -21,9 +21,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from contentcast.matching.index.answers import Answers
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, FIRST, Dictionary
-from contentcast.matching.index.texts import Answers, TextIndex
+from contentcast.matching.index.texts import TextIndex
 from contentcast.model.constraint import Constraint
 from contentcast.model.keys import KEYED, key_of, last_key
 from contentcast.model.predicate import Conjunction
@@ -58,7 +60,27 @@ class Attributes:
         return found
 
     def text(self, name: str) -> TextIndex:
-        return self.texts.setdefault(name, TextIndex(self.answers))
+        found = self.texts.get(name)
+        if found is None:
+            found = self.texts[name] = TextIndex(self.space.kinds[name], self.answers)
+        return found
+
+    def sizes(self) -> dict[str, int]:
+        """How many values each dictionary has."""
+        return {name: len(each) for name, each in self.dictionaries.items()}
+
+    def shrink(self, sizes: dict[str, int]) -> None:
+        """Forget the values that have come since, which no entry uses: their codes might not fit into their bits."""
+        for name, dictionary in list(self.dictionaries.items()):
+            if name in sizes:
+                dictionary.shrink(sizes[name])
+            else:
+                del self.dictionaries[name]
+
+    def keep_texts(self, used: dict[str, set[int]]) -> None:
+        """Give up the text constraints that are not used any more."""
+        for name, text in self.texts.items():
+            text.keep(used.get(name, set()))
 
     def set_number(self, cuts: tuple[int, ...]) -> int:
         number = self.set_numbers.get(cuts)
@@ -89,13 +111,14 @@ class Entries:
 
 def entries_of(table: PredicateTable, attributes: Attributes) -> Entries:
     count = table.conjunction_count
-    special = _special(table)
+    used = {name: column for name, column in table.columns.items() if len(column.conjunction)}
+    special = _special(used)
     plain = np.ones(count, np.bool_)
     plain[special] = False
     number = np.cumsum(plain) - 1  # conjunction -> entry, for the plain ones
     owners = [table.predicate_of[plain]]
     pieces: dict[tuple[str, str], list[tuple[Any, Any, Any]]] = {}
-    for name, column in table.columns.items():
+    for name, column in used.items():
         for form, rows, value, last in _plain_forms(name, column, plain, attributes):
             pieces.setdefault((form, name), []).append((number[column.conjunction[rows]], value, last))
     conjunctions = np.bincount(table.predicate_of, minlength=table.count) if count else np.zeros(table.count, np.int64)
@@ -107,46 +130,45 @@ def entries_of(table: PredicateTable, attributes: Attributes) -> Entries:
         pieces.setdefault(key, []).append(tuple(np.array(each, np.int64) for each in lists))  # type: ignore[arg-type]
     owner = np.concatenate([*owners, np.array(made.owners, np.int64)])
     columns = {
-        key: Column(*(np.concatenate([part[i] for part in parts]).astype(np.int64) for i in range(3)))
+        key: Column(*(parts[0] if len(parts) == 1 else (np.concatenate([part[i] for part in parts]) for i in range(3))))
         for key, parts in pieces.items()
     }
     return Entries(len(owner), owner, (conjunctions > 1)[owner], columns)
 
 
-def _special(table: PredicateTable) -> Ints:
+def _special(columns: dict[str, ConstraintColumn]) -> Ints:
     """The conjunctions that need a look one by one."""
-    found = [column.conjunction[column.other >= 0] for column in table.columns.values()]
-    for column in table.columns.values():
+    found = []
+    for column in columns.values():
+        special = column.other >= 0
         if column.kind.name == "int":
             # Keys cannot tell -2^63 from the next int (it makes room for absent), so a range that begins there is split.
-            found.append(
-                column.conjunction[(column.other < 0) & (column.first == ABSENT_KEY + 1) & (column.last > column.first)]
-            )
+            special |= (column.first == ABSENT_KEY + 1) & (column.last > column.first)
+        if special.any():
+            found.append(column.conjunction[special])
     return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
 def _plain_forms(
     name: str, column: ConstraintColumn, plain: npt.NDArray[np.bool_], attributes: Attributes
 ) -> Iterator[tuple[str, Any, Ints, Ints]]:
-    mine = (column.other < 0) & plain[column.conjunction]
+    rows = np.flatnonzero(plain[column.conjunction])
     if column.kind.name not in KEYED:
-        rows = np.flatnonzero(mine)
         if len(rows):
             dictionary = attributes.dictionary(name)
-            codes = np.array([dictionary.code(each) for each in column.values.to_pylist()], np.int64)
+            used = np.flatnonzero(np.bincount(column.code[rows], minlength=len(column.values)))
+            values = column.values.take(pa.array(used)) if len(used) < len(column.values) else column.values
+            codes = np.zeros(len(column.values), np.int64)
+            codes[used] = [dictionary.code(each) for each in values.to_pylist()]
             yield "equal", rows, codes[column.code[rows]], np.zeros(len(rows), np.int64)
         return
-    rows = np.flatnonzero(mine & (column.first == column.last))
-    if len(rows):
-        yield (
-            "equal",
-            rows,
-            attributes.dictionary(name).codes_of(column.first[rows]).astype(np.int64),
-            np.zeros(len(rows), np.int64),
-        )
-    rows = np.flatnonzero(mine & (column.first != column.last))
-    if len(rows):
-        yield "range", rows, np.maximum(column.first[rows], ABSENT_KEY + 1), column.last[rows]
+    first, last = column.first[rows], column.last[rows]
+    single = first == last
+    if single.any():
+        codes = attributes.dictionary(name).codes_of(first[single]).astype(np.int64)
+        yield "equal", rows[single], codes, np.zeros(len(codes), np.int64)
+    if not single.all():
+        yield "range", rows[~single], np.maximum(first[~single], ABSENT_KEY + 1), last[~single]
 
 
 class _SpecialEntries:
@@ -252,17 +274,23 @@ def joined(parts: list[Entries], predicates: list[int]) -> Entries:
     )
 
 
-def without_the_unused(attributes: Attributes, entries: Entries) -> Attributes:
-    """The attributes with the values and sets that these entries use, which get the new numbers; texts are as they were."""
-    fresh = Attributes(attributes.space, texts=attributes.texts, answers=attributes.answers)
+def recoded(entries: Entries, old: Attributes, new: Attributes) -> Entries:
+    """Entries of the old attributes with the numbers of the new ones, which get the values and sets that they do not have yet;
+    texts are the same.
+    """
     for (form, name), column in entries.columns.items():
+        if form not in ("equal", "set"):
+            continue
         used, place = np.unique(column.value, return_inverse=True)
         if form == "equal":
-            old, new = attributes.dictionaries[name], fresh.dictionary(name)
-            numbers = [code if code < FIRST else new.code(old.values[code - FIRST]) for code in used.tolist()]
-        elif form == "set":
-            numbers = [fresh.set_number(attributes.sets[number]) for number in used.tolist()]
+            values, dictionary = old.dictionaries[name].values, new.dictionary(name)
+            numbers = [code if code < FIRST else dictionary.code(values[code - FIRST]) for code in used.tolist()]
         else:
-            continue
+            numbers = [new.set_number(old.sets[number]) for number in used.tolist()]
         column.value = np.array(numbers, np.int64)[place]
-    return fresh
+    return entries
+
+
+def texts_of(entries: Entries) -> dict[str, set[int]]:
+    """The numbers of the text constraints that they hold, by attribute."""
+    return {name: set((column.value >> 2).tolist()) for (form, name), column in entries.columns.items() if form == "text"}

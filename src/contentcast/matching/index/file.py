@@ -1,6 +1,6 @@
 """An index as one file that processes map and share.
 
-    CONTENTCAST INDEX 3\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
+    CONTENTCAST INDEX 4\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
 
 The description holds the space, the dictionaries, the text constraints, the groups and where each array lies; the arrays are
 mapped, so opening takes as long as reading the description and no array is read until it is used. Text constraints are filed
@@ -32,7 +32,7 @@ from contentcast.model.patterns import Pattern
 from contentcast.model.ranges import Ranges
 from contentcast.model.space import Space
 
-MAGIC: Final = b"CONTENTCAST INDEX 3\n"
+MAGIC: Final = b"CONTENTCAST INDEX 4\n"
 _ALIGNED: Final = 64
 
 
@@ -102,6 +102,7 @@ def _describe(index: CellIndex) -> dict[str, Any]:
         "count": index.count,
         "planned_for": index.planned_for,
         "words": index.filing.words,
+        "spare": index.filing.spare,
         "gates": [_gate(gate) for gate in index.filing.gates],
         "groups": [(_gate(each.gate), each.level, each.tests, each.table, each.size, each.keys) for each in store.groups],
         "dictionaries": {
@@ -111,7 +112,6 @@ def _describe(index: CellIndex) -> dict[str, Any]:
             name: [None if each is None else _constraint(each) for each in text.constraints]
             for name, text in index.attributes.texts.items()
         },
-        "text_uses": {name: text.uses for name, text in index.attributes.texts.items()},
         "sets": index.attributes.sets,
         "numbers": {
             each: getattr(store, each)
@@ -145,9 +145,7 @@ def _restored(described: dict[str, Any], arrays: dict[str, Any]) -> CellIndex:
     for name, constraints in described["texts"].items():
         text = index.attributes.text(name)
         kind = index.space.kinds[name]
-        text.restore(
-            [None if each is None else _constraint_of(kind, each) for each in constraints], described["text_uses"][name]
-        )
+        text.restore([None if each is None else _constraint_of(kind, each) for each in constraints])
     for pairs in described["sets"]:
         index.attributes.set_number(tuple(pairs))
     store = index.store
@@ -177,4 +175,5 @@ def _restored(described: dict[str, Any], arrays: dict[str, Any]) -> CellIndex:
         if gate.kind == "cells"
     }
     index.filing.words = described["words"]
+    index.filing.spare = {name: tuple(each) for name, each in described["spare"].items()}
     return index

@@ -22,6 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from contentcast.matching.index.layout import BLOCK
+from contentcast.matching.index.memory import address_of
 
 _LONG, _INT, _SHORT = ir.IntType(64), ir.IntType(32), ir.IntType(16)
 _LONGS, _INTS = ir.VectorType(_LONG, 8), ir.VectorType(_INT, 16)
@@ -339,20 +340,21 @@ def fill_rows(ends, rows, first, streaming):
 def place_piece(ends, ids, first, rows, out, begin, streaming):
     """Put a piece of the matches, whose events count from `first`, into rows and out from `begin` on, and nothing beside it.
 
-    `streaming`: past the caches, rows[0] and out[0] beginning a line.
+    `streaming`: past the caches, rows[0] and out[0] beginning a line. Ids that already stand where they belong stay there.
     """
     count = np.int64(len(ids))
-    k = np.int64(0)
-    if streaming:
-        k = min(count, -begin & 7)
-        for i in range(k):
-            out[begin + i] = ids[i]
-        while k + 8 <= count:
-            _stream(out, begin + k, ids, k)
-            k += 8
-    for i in range(k, count):
-        out[begin + i] = ids[i]
-    at = begin
+    if address_of(ids) != address_of(out) + 8 * begin:
+        k = np.int64(0)
+        if streaming:
+            k = min(count, -begin & 7)
+            for i in range(k):
+                out[begin + i] = ids[i]
+            while k + 8 <= count:
+                _stream(out, begin + k, ids, k)
+                k += 8
+        for i in range(np.uint64(k), np.uint64(count)):
+            out[np.uint64(begin) + i] = ids[i]
+    at, last = begin, begin + count
     for event in range(len(ends)):
         end, number = begin + ends[event], first + event
         if streaming:
@@ -363,6 +365,11 @@ def place_piece(ends, ids, first, rows, out, begin, streaming):
                 _stream_same(rows, aligned, number)
                 aligned += 8
             at = aligned
+        else:
+            while at < end and at + 16 <= last:  # what is too much is written over by the next
+                for i in range(np.uint64(16)):
+                    rows[np.uint64(at) + i] = number
+                at += 16
         for i in range(at, end):
             rows[i] = number
         at = end

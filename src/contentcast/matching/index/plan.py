@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,10 @@ SAMPLE: Final = 6000
 MOST_GATES: Final = 48
 HALF_BITS: Final = 31
 """Of a word's half, which is what an entry is compared with."""
+SPARE_BITS: Final = 6
+"""Set aside for an attribute that nobody compares for equality yet."""
+SPARE_HALVES: Final = 4
+"""Of words, up to which that is done; or as far as the dictionaries reach."""
 LEVEL_BITS: Final = 2
 """Of a grid: a level's cell is four cells of the finer one."""
 MOST_CELLS_EACH: Final = 3
@@ -42,6 +47,7 @@ BITMAPS: Final = -1
 """In place of a gate's number: the entry lives in the bitmaps."""
 SMALLEST_GAIN_NS: Final = 2.0
 
+Result = TypeVar("Result")
 Ints = npt.NDArray[np.int64]
 Test = tuple[str, Any]
 """('word', number of the half), ('range' | 'low' | 'high' | 'set', attribute) or ('text', attribute)."""
@@ -70,31 +76,63 @@ class Plan:
     cost_ns: float = 0.0
 
 
-def lay_out_words(attributes: Attributes, entries: Entries) -> int:
-    """Give each dictionary its bits in half a word, with room to grow, the most used ones first. Returns how many words."""
+def finished(steps: Generator[int, None, Result]) -> Result:
+    """What work in steps comes to, all of them done now."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(Result, end.value)
+
+
+def lay_out_words(
+    attributes: Attributes, entries: Entries, expected: dict[str, int]
+) -> tuple[int, dict[str, tuple[int, int, int]]]:
+    """Give each dictionary its bits in half a word, with room to grow, the most used ones first.
+
+    `expected`: how many values an attribute will have at least, if more than there are now. Returns how many words, and what
+    is set aside for attributes that nobody compares yet: word, shift and bits.
+    """
     uses = {name: len(entries.columns[form, name].entry) for form, name in entries.columns if form == "equal"}
     half, at = 0, 0
     for name in sorted(attributes.dictionaries, key=lambda name: -uses.get(name, 0)):
         dictionary = attributes.dictionaries[name]
-        bits = max(3, (2 * len(dictionary) + 4).bit_length())
+        bits = max(3, (4 * max(len(dictionary), expected.get(name, 0)) + 2).bit_length())
         if at + bits > HALF_BITS:
             half, at = half + 1, 0
         dictionary.word, dictionary.shift, dictionary.bits = half // 2, 32 * (half % 2) + at, bits
         at += bits
-    return half // 2 + 1 if attributes.dictionaries else 0
+    spare = {}
+    most_halves = max(SPARE_HALVES, half + 1)
+    for name in attributes.space.names:
+        if name in attributes.dictionaries:
+            continue
+        if at + SPARE_BITS > HALF_BITS:
+            half, at = half + 1, 0
+        if half == most_halves:
+            half -= 1
+            break
+        spare[name] = half // 2, 32 * (half % 2) + at, SPARE_BITS
+        at += SPARE_BITS
+    return half // 2 + 1, spare
 
 
-def make_plan(attributes: Attributes, entries: Entries, masks: Ints, rows: Ints) -> Plan:
-    """A plan for these rows of the entries; `masks`: under which bits of the words an entry has values, [word, entry]."""
+def plan_steps(attributes: Attributes, entries: Entries, masks: Ints, rows: Ints, times: float) -> Generator[int, None, Plan]:
+    """A plan for these rows of the entries; `masks`: under which bits of the words an entry has values, [word, entry].
+
+    Each row stands for so many `times` as many. Stops after each of its steps, which are short, and says how much it was, in
+    the time that filing an entry takes.
+    """
     count = len(rows)
     gates: list[Gate] = [OPEN]
     chosen = np.zeros(entries.count, np.int32)
     if not count:
         return Plan(gates, chosen, {})
     sample = rows[:: max(1, count // SAMPLE)]
-    scale = count / len(sample)
+    scale = times * count / len(sample)
     cost = np.full(len(sample), 1.0)  # the share of events that come to look at the entry
-    candidates = _Candidates(attributes, entries, masks, sample)
+    candidates = _Candidates(attributes, entries, masks, sample, times)
+    yield len(sample) // 8
     waiting: list[tuple[float, int, Gate]] = []
     order = 0
 
@@ -105,6 +143,7 @@ def make_plan(attributes: Attributes, entries: Entries, masks: Ints, rows: Ints)
     for gate in candidates.first():
         heapq.heappush(waiting, (-gain(gate), order, gate))
         order += 1
+        yield entries.count // 16 if gate.kind == "cells" else len(sample) // 64
     seen = {gate for _, _, gate in waiting}
     while waiting and len(gates) < MOST_GATES:
         # Gains only shrink as others are chosen, so the best is found by asking the top again (lazy greedy).
@@ -124,34 +163,38 @@ def make_plan(attributes: Attributes, entries: Entries, masks: Ints, rows: Ints)
                 seen.add(wider)
                 heapq.heappush(waiting, (-gain(wider), order, wider))
                 order += 1
-    everything = _Candidates(attributes, entries, masks, rows)
+                yield len(sample) // 64
+    everything = _Candidates(attributes, entries, masks, rows, times)
+    everything.share_grids(candidates)
+    yield count // 16
     best = np.ones(count)
     for number, gate in enumerate(gates[1:], start=1):
         shares = everything.shares(gate)
         better = shares < best
         chosen[rows[better]] = number
         best[better] = shares[better]
+        yield count // (16 if gate.kind == "cells" else 64)
     used = sorted(set(chosen.tolist()) | {0})
     renumbered = np.zeros(len(gates), np.int32)
     renumbered[used] = np.arange(len(used))
     kept = [gates[number] for number in used]
     grids = {gate.attribute: everything.grid(gate.attribute) for gate in kept if gate.kind == "cells"}
-    cost_ns = sum(everything.probe_ns(gate) for gate in kept[1:]) + float(best.sum()) * (CANDIDATE_NS + TEST_NS)
+    cost_ns = sum(everything.probe_ns(gate) for gate in kept[1:]) + float(best.sum()) * times * (CANDIDATE_NS + TEST_NS)
     return Plan(kept, renumbered[chosen], grids, cost_ns)
 
 
 class _Candidates:
     """The gates that could be chosen, and for each entry the share of events that would open it there."""
 
-    def __init__(self, attributes: Attributes, entries: Entries, masks: Ints, rows: Ints) -> None:
-        self.attributes, self.entries, self.masks, self.rows = attributes, entries, masks, rows
+    def __init__(self, attributes: Attributes, entries: Entries, masks: Ints, rows: Ints, times: float) -> None:
+        self.attributes, self.entries, self.masks, self.rows, self.times = attributes, entries, masks, rows, times
         self.place = np.full(entries.count, -1, np.int64)
         self.place[rows] = np.arange(len(rows))
         self.fields = {
             name: (each.word, ((1 << each.bits) - 1) << each.shift) for name, each in attributes.dictionaries.items()
         }
         self.odds = {name: self._odds(name) for name in self.fields}
-        self._grids: dict[str, Ints] = {}
+        self._grids: dict[str, tuple[Ints, Any]] = {}
         self._shares: dict[Gate, Any] = {}
 
     def _odds(self, name: str) -> Any:
@@ -221,30 +264,31 @@ class _Candidates:
         first = np.searchsorted(grid, column.value[mine], "right")
         last = np.searchsorted(grid, column.last[mine], "right")
         shift = LEVEL_BITS * level_of(first, last)
-        up_to = self._up_to(gate.attribute)
+        _, up_to = self._grid(gate.attribute)
         end = np.minimum(((last >> shift) + 1) << shift, len(grid) + 1)
         shares[at[mine]] = up_to[end] - up_to[(first >> shift) << shift]
         return shares
 
-    def _up_to(self, name: str) -> Any:
-        """The share of events below each cell of a grid, if they lie where the ranges begin and end."""
-        ends, grid = self._ends(name), self.grid(name)
-        counts = np.bincount(np.searchsorted(grid, ends, "right"), minlength=len(grid) + 1) + 0.1
-        return np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
-
-    def _ends(self, name: str) -> Ints:
-        column = self.entries.columns["range", name]
-        least, greatest = key_ends(self.attributes.space.kinds[name])
-        below, above = column.value > max(least, ABSENT_KEY + 1), column.last < greatest
-        return np.concatenate([column.value[below], column.last[above]])
+    def share_grids(self, other: _Candidates) -> None:
+        """Grids are those of all the entries, whatever the rows."""
+        self._grids = other._grids
 
     def grid(self, name: str) -> Ints:
         """Cut points at the quantiles of the ranges' own ends, so that every cell has about as much to hold."""
+        return self._grid(name)[0]
+
+    def _grid(self, name: str) -> tuple[Ints, Any]:
+        """The grid, and the share of events below each of its cells, if they lie where the ranges begin and end."""
         if name not in self._grids:
-            ends = np.sort(self._ends(name))
-            cells = int(min(max(len(ends) // 4, 16), 1 << 15))
-            step = max(1, len(ends) // cells)
-            self._grids[name] = np.unique(ends[::step])
+            column = self.entries.columns["range", name]
+            least, greatest = key_ends(self.attributes.space.kinds[name])
+            below, above = column.value > max(least, ABSENT_KEY + 1), column.last < greatest
+            ends = np.sort(np.concatenate([column.value[below], column.last[above]]))
+            cells = int(min(max(self.times * len(ends) // 4, 16), 1 << 15))
+            cuts = ends[:: max(1, len(ends) // cells)]
+            grid = cuts[np.flatnonzero(np.diff(cuts, prepend=cuts[0] - 1))] if len(cuts) else cuts
+            counts = np.diff(np.searchsorted(ends, grid), prepend=0, append=len(ends)) + 0.1
+            self._grids[name] = grid, np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
         return self._grids[name]
 
 
@@ -258,11 +302,6 @@ def level_of(first: Ints, last: Ints) -> Ints:
         level += wide
 
 
-def half_masks(masks: Ints) -> Ints:
-    """[word, entry] -> [half, entry], as 32-bit numbers."""
-    return np.stack([(each >> (32 * half)) & 0xFFFFFFFF for each in masks for half in (0, 1)]) if len(masks) else masks
-
-
 def residual_signatures(
     attributes: Attributes, entries: Entries, masks: Ints, plan: Plan
 ) -> tuple[list[frozenset[Test]], npt.NDArray[np.int64]]:
@@ -272,9 +311,11 @@ def residual_signatures(
         if gate.kind == "equal":
             gate_masks[gate.word, number] = gate.mask
     bits: list[tuple[Test, Any]] = []
-    for half, left in enumerate(half_masks(masks & ~gate_masks[:, plan.chosen])):
-        if left.any():
-            bits.append((("word", half), left != 0))
+    for word, left in enumerate(masks & ~gate_masks[:, plan.chosen]):
+        for half, part in enumerate((0xFFFFFFFF, -1 << 32)):
+            held = left & part != 0
+            if held.any():
+                bits.append((("word", 2 * word + half), held))
     for (form, name), column in entries.columns.items():
         if form == "equal":
             continue

@@ -66,16 +66,6 @@ def read_entry(attributes: Attributes, scales: dict[str, Scale], store: Store, c
     return Conjunction.of(attributes.space, found)
 
 
-def text_numbers(store: Store, cell: int, at: int) -> Iterator[tuple[str, int]]:
-    """The text constraints that the entry uses."""
-    group = store.groups[store.group_of[cell]]
-    if group.gate.kind == "text":
-        yield group.gate.attribute, int(store.key_of[cell])
-    for (kind, name), column in group.columns():
-        if kind == "text" and (tagged := _number(store, cell, at, column)) >= 0:
-            yield name, tagged >> 2
-
-
 def _number(store: Store, cell: int, at: int, column: int) -> int:
     return int(store.arena[store.base[cell] + column * store.room[cell] + at])
 
@@ -114,7 +104,7 @@ def _set(kind: Kind, pairs: tuple[int, ...]) -> Constraint:
     return Constraint(Ranges.union_all(kind, ranges), absent)
 
 
-# --- all of them
+# --- many of them
 
 
 def read_all(attributes: Attributes, filing: Filing, store: Store, ids: Ints) -> Entries:
@@ -123,8 +113,27 @@ def read_all(attributes: Attributes, filing: Filing, store: Store, ids: Ints) ->
     for number, group in enumerate(store.groups):
         cells = np.flatnonzero((store.group_of[: store.cell_count] == number) & (store.count[: store.cell_count] > 0))
         if len(cells):
-            _read_group(reader, filing, store, group, cells)
-    _read_bitmaps(reader, attributes, store)
+            counts = store.count[cells]
+            inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            cells = np.repeat(cells, counts)
+            _read_group(reader, filing, store, group, cells, inside, store.arena[store.base[cells] + inside].astype(np.int64))
+    slots = store.bitmaps.slots()
+    _read_bitmaps(reader, store, slots, store.bitmaps.ids[slots].astype(np.int64))
+    return reader.entries(store, ids)
+
+
+def read_some(attributes: Attributes, filing: Filing, store: Store, ids: Ints) -> Entries:
+    """The entries of these subscriptions, as `read_all` has them; the ids are there, and ascending."""
+    reader = _Columns(attributes)
+    tagged, cells, inside = store.places_of(ids)
+    held = cells >= 0
+    groups = np.where(held, store.group_of[np.maximum(cells, 0)], -1)
+    for number in np.unique(groups[held]).tolist():
+        mine = groups == number
+        _read_group(reader, filing, store, store.groups[number], cells[mine], inside[mine], tagged[mine])
+    slots = np.flatnonzero(~held)
+    if len(slots):
+        _read_bitmaps(reader, store, ~cells[slots] - 1, tagged[slots])
     return reader.entries(store, ids)
 
 
@@ -179,11 +188,9 @@ class _Columns:
         return Entries(len(owner), np.searchsorted(ids, owner), several, columns)
 
 
-def _read_group(reader: _Columns, filing: Filing, store: Store, group: Group, cells: Ints) -> None:
-    counts = store.count[cells]
-    inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    base, room = np.repeat(store.base[cells], counts) + inside, np.repeat(store.room[cells], counts)
-    key = np.repeat(store.key_of[cells], counts)
+def _read_group(reader: _Columns, filing: Filing, store: Store, group: Group, cells: Ints, inside: Ints, tagged: Ints) -> None:
+    """The entries at these places of cells of a group."""
+    base, room, key = store.base[cells] + inside, store.room[cells], store.key_of[cells]
     kept = np.ones(len(base), np.bool_)
     ranges = {}
     for (kind, name), column in group.columns():
@@ -200,7 +207,7 @@ def _read_group(reader: _Columns, filing: Filing, store: Store, group: Group, ce
         kept = rank >> (LEVEL_BITS * group.level) == key
     for name, (held, first_key, last_key) in ranges.items():
         reader.add("range", name, held[kept], first_key[kept], last_key[kept])
-    base, room, key = base[kept], room[kept], key[kept]
+    base, room, key, tagged = base[kept], room[kept], key[kept], tagged[kept]
     if group.gate.kind == "equal":
         reader.add_codes(group.gate.word, 0, key, np.full(len(key), group.gate.mask))
     elif group.gate.kind == "text":
@@ -212,7 +219,7 @@ def _read_group(reader: _Columns, filing: Filing, store: Store, group: Group, ce
             reader.add_codes(arg // 2, 32 * (arg % 2), number, mask)
         elif kind in ("set", "text"):
             reader.add(kind, arg, number >= 0, number)
-    reader.end_part(store.arena[base].astype(np.int64))
+    reader.end_part(tagged)
 
 
 def _keys(kind: Kind, scale: Scale, first: Any, last: Any) -> tuple[Ints, Ints]:
@@ -226,9 +233,7 @@ def _keys(kind: Kind, scale: Scale, first: Any, last: Any) -> tuple[Ints, Ints]:
     )
 
 
-def _read_bitmaps(reader: _Columns, attributes: Attributes, store: Store) -> None:
-    bitmaps = store.bitmaps
-    slots = bitmaps.slots()
-    for name, codes in bitmaps.all_codes(slots, attributes.dictionaries).items():
+def _read_bitmaps(reader: _Columns, store: Store, slots: Ints, tagged: Ints) -> None:
+    for name, codes in store.bitmaps.all_codes(slots, reader.attributes.dictionaries).items():
         reader.add("equal", name, codes >= 0, codes)
-    reader.end_part(bitmaps.ids[slots].astype(np.int64))
+    reader.end_part(tagged)

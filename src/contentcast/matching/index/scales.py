@@ -10,12 +10,14 @@ Codes have gaps, so that later points fit in between; where a gap is used up all
 them are rewritten (`Store.recode`). Points are never given up. The ends of a range that is open on one side are no points.
 """
 
-# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc"
+# Numba infers the kernels' types.
+# mypy: allow-untyped-defs, allow-untyped-calls
+# mypy: disable-error-code="no-untyped-def,untyped-decorator,misc,operator,type-var,arg-type"
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numba as nb
 import numpy as np
@@ -35,6 +37,8 @@ MOST_HEADS: Final = 1 << 16
 HEADS_PER_POINT: Final = 4
 FEW_POINTS: Final = 17
 """A scale of so many is searched through, not by halves."""
+LEAST_STEP: Final = 64
+"""Between codes, of a scale that is not crowded; less if there are very many points."""
 MOST_STEPS: Final = 3
 """That every search makes; a longer one goes on."""
 
@@ -48,58 +52,52 @@ class Scale:
 
     points: Ints = field(default_factory=lambda: np.array([ABSENT_KEY]))
     codes: Codes = field(default_factory=lambda: np.array([ABSENT_CODE], np.int32))
+    is_crowded: bool = False
+    """Some gap is nearly used up."""
     _heads: tuple[Codes, int] | None = None
     _marks: tuple[Ints | None, Ints] | None = None
 
+    @classmethod
+    def even(cls, points: Ints) -> Scale:
+        """A scale with these points, all gaps between their codes being the same."""
+        room = 3 * 2**30 // len(points)
+        codes = (room * np.arange(len(points)) - 3 * 2**29).astype(np.int32)
+        codes[0] = ABSENT_CODE
+        return cls(points, codes)
+
     def add(self, keys: Ints) -> tuple[Codes, Codes] | None:
         """Make points of the keys. If codes had to change: the old codes, ascending, and the new ones in their place."""
-        keys = np.unique(keys)
-        at = np.searchsorted(self.points, keys)
-        new = keys[self.points[np.minimum(at, len(self.points) - 1)] != keys]
+        new, at = _new_points(self.points, keys)
         if not len(new):
             return None
-        at = np.searchsorted(self.points, new)
-        below = self.codes[at - 1].astype(np.int64)
-        above = np.append(self.codes, GREATEST_CODE - _MARGIN).astype(np.int64)[at]
-        below = np.maximum(below, ABSENT_CODE + _MARGIN)
-        together = np.searchsorted(at, at, "right") - np.searchsorted(at, at, "left")
-        place = np.arange(len(at)) - np.searchsorted(at, at, "left") + 1
-        step = (above - below) // (together + 1)
-        if (step < 2).any():
-            points = np.insert(self.points, at, new)
+        old = self.codes
+        codes = _new_codes(old, at)
+        least_step, new_codes = int(codes[-1]), codes[:-1]
+        if len(self.points) == 1 or least_step < 2:
             kept = np.insert(np.ones(len(self.points), np.bool_), at, False)
-            room = (GREATEST_CODE - ABSENT_CODE - 2 * _MARGIN) // len(points)
-            codes = (ABSENT_CODE + _MARGIN + room * np.arange(len(points))).astype(np.int32)
-            codes[0] = ABSENT_CODE
-            old, self.points, self.codes = self.codes, points, codes
+            even = Scale.even(_merged(self.points, at, new))
+            self.points, self.codes, self.is_crowded = even.points, even.codes, False
             self._heads = self._marks = None
-            return old, codes[kept]
-        new_codes = (below + place * step).astype(np.int32)
-        self._keep_up(at, new, new_codes)
-        self.points, self.codes = _merged(self.points, at, new), _merged(self.codes, at, new_codes)
-        return None
-
-    def _keep_up(self, at: Ints, new: Ints, new_codes: Codes) -> None:
-        """Put points that will stand before those at these places into what look-ups use, or have it made anew."""
+            return (old, self.codes[kept]) if len(old) > 1 else None
+        self.is_crowded |= least_step < min(LEAST_STEP, 2**26 // (len(old) + len(new)))
         if self._marks is not None:
             grid, marks = self._marks
             self._marks = grid, frozen(_merged(marks, at, _marks_of(new, new_codes, grid)))
         if self._heads is not None:
             counts, shift_and_steps = self._heads
-            if len(self.points) < 2 or new[0] < self.points[1] or new[-1] > self.points[-1]:
+            if new[0] < self.points[1] or new[-1] > self.points[-1]:
                 self._heads = None
             elif len(self.points) + len(new) > len(counts) and len(counts) < MOST_HEADS // 2:
                 self._heads = None  # the stretches have become long
             else:
-                shift = np.uint64(shift_and_steps & 63)
-                offset = (new - self.points[1]).view(np.uint64)
-                begin = (offset >> shift).astype(np.int64) + (offset & ((np.uint64(1) << shift) - np.uint64(1)) != 0)
-                self._heads = _heads_of(counts + np.cumsum(np.bincount(begin, minlength=len(counts))), int(shift))
+                counts, steps = _heads_with(counts, int(self.points[1]), shift_and_steps & 63, new)
+                self._heads = frozen(counts), shift_and_steps & 63 | steps << 6
+        self.points, self.codes = _merged(self.points, at, new), _merged(self.codes, at, new_codes)
+        return None
 
-    def codes_of(self, keys: Ints) -> Codes:
-        """The codes of points."""
-        found: Codes = self.codes[np.searchsorted(self.points, keys)]
-        return found
+    def codes_of_ranges(self, first: Ints, last: Ints, least: int, greatest: int) -> tuple[Ints, Ints]:
+        """The codes that ranges begin and end with; one that begins with `least` or ends with `greatest` is open there."""
+        return cast(tuple[Ints, Ints], _codes_of_ranges(self.points, self.codes, first, last, least, greatest))
 
     def key_of(self, code: int) -> int:
         return int(self.points[np.searchsorted(self.codes, code)])
@@ -130,14 +128,98 @@ class Scale:
         return self._marks[1]
 
 
-def _merged(old: Any, at: Ints, new: Any) -> Any:
-    """`np.insert` for ascending places, a tenth of its time."""
-    found = np.empty((len(old) + len(new), *old.shape[1:]), old.dtype)
-    places = at + np.arange(len(at))
-    kept = np.ones(len(found), np.bool_)
-    kept[places] = False
-    found[kept], found[places] = old, new
+@nb.njit(nogil=True, cache=True)
+def _codes_of_ranges(points, codes, first, last, least, greatest):
+    firsts, lasts = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
+    for i in range(len(first)):
+        firsts[i] = LEAST_CODE if first[i] <= least else np.int64(codes[np.searchsorted(points, first[i])])
+        lasts[i] = GREATEST_CODE if last[i] >= greatest else np.int64(codes[np.searchsorted(points, last[i])])
+    return firsts, lasts
+
+
+@nb.njit(nogil=True, cache=True)
+def _new_points(points, keys):
+    """Those of the keys that are no points yet, ascending, each once; and before which points they belong."""
+    ascending = np.sort(keys)
+    new, at = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+    count = 0
+    for i in range(len(ascending)):
+        key = ascending[i]
+        if i > 0 and key == ascending[i - 1]:
+            continue
+        place = np.searchsorted(points, key)
+        if place == len(points) or points[place] != key:
+            new[count], at[count] = key, place
+            count += 1
+    return new[:count].copy(), at[:count].copy()
+
+
+@nb.njit(nogil=True, cache=True)
+def _new_codes(codes, at):
+    """The codes of points that will stand before those at these places, and after them the least step between two."""
+    count = len(at)
+    found = np.empty(count + 1, np.int64)
+    usual = 2**32 // (len(codes) + count)
+    least_step = usual
+    i = 0
+    while i < count:
+        end = i
+        while end < count and at[end] == at[i]:
+            end += 1
+        below = max(np.int64(codes[at[i] - 1]), ABSENT_CODE + _MARGIN)
+        above = np.int64(codes[at[i]]) if at[i] < len(codes) else np.int64(GREATEST_CODE - _MARGIN)
+        # Beyond the ends, where ever new points may come, they take little of the room.
+        if at[i] == len(codes):
+            above = min(above, below + (end - i + 1) * (usual >> 4))
+        if at[i] == 1:
+            below = max(below, above - (end - i + 1) * (usual >> 4))
+        step = (above - below) // (end - i + 1)
+        least_step = min(least_step, step)
+        for k in range(i, end):
+            found[k] = below + (k - i + 1) * step
+        i = end
+    found[count] = least_step
     return found
+
+
+@nb.njit(nogil=True, cache=True)
+def _merged(old, at, new):
+    """`np.insert` for ascending places, at a tenth of its time."""
+    found = np.empty((len(old) + len(new),) + old.shape[1:], old.dtype)  # noqa: RUF005 (Numba knows no star here)
+    begin = 0
+    for i in range(len(at)):
+        found[begin + i : at[i] + i] = old[begin : at[i]]
+        found[at[i] + i] = new[i]
+        begin = at[i]
+    found[begin + len(at) :] = old[begin:]
+    return found
+
+
+@nb.njit(nogil=True, cache=True)
+def _heads_with(counts, first, shift, new):
+    """Heads of a scale with these points more, and the steps that a search needs."""
+    found = np.empty(len(counts), np.int32)
+    more, i, longest = 0, 0, 0
+    for stretch in range(len(counts)):
+        # np.uint64: wraps as it should
+        while i < len(new) and _stretch_after(new[i], first, shift) <= stretch:
+            more += 1
+            i += 1
+        found[stretch] = counts[stretch] + more
+        if stretch > 0:
+            longest = max(longest, found[stretch] - found[stretch - 1])
+    steps = 0
+    while steps < MOST_STEPS and longest >> steps != 0:
+        steps += 1
+    return found, steps
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _stretch_after(key, first, shift):
+    """The first stretch that begins at a key or above it."""
+    offset = np.uint64(key - first)  # wraps as it should
+    whole = offset >> np.uint64(shift)
+    return np.int64(whole) + np.int64((whole << np.uint64(shift)) != offset)
 
 
 def _heads_of(counts: Any, shift: int) -> tuple[Codes, int]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from contentcast.matching.index.by_address import ONE_NUMBERS, match_one
+from contentcast.matching.index.answers import MOST_REMEMBERED, Answers
+from contentcast.matching.index.by_address import ONE_NUMBERS, addresses, match_one
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, UNKNOWN
 from contentcast.model.errors import EventError, nearest
 from contentcast.model.keys import KEYED, key_of
-from contentcast.model.kinds import INT_GREATEST
+from contentcast.model.kinds import INT_GREATEST, Value
 
 if TYPE_CHECKING:
     from contentcast.matching.index.engine import CellIndex
@@ -21,7 +23,7 @@ FIRST_ROOM = 512
 
 
 class SingleMatcher:
-    """For an index without text tests."""
+    """Good until the index changes."""
 
     def __init__(self, index: CellIndex) -> None:
         views = index.views()
@@ -31,34 +33,49 @@ class SingleMatcher:
         self._room = FIRST_ROOM
         self._idle: list[_Scratch] = []
         self._space = index.space
+        self._guard = index.guard
+        self._text_indexes = index.attributes.texts
+        self._answers = index.attributes.answers
+        self._known = _Known(self._answers, [{} for _ in views.text_column])
         self._several = index.store.several_count > 0
         words = index.filing.words
         self._texts: dict[str, tuple[dict[Any, int], int, int] | None] = {}
-        """Of each text attribute codes, word and shift, or None if no subscription compares it."""
+        """Of each text attribute without text constraints codes, word and shift, or None if no subscription compares it."""
         self._floats: dict[str, int] = {}
         self._ints: dict[str, int] = {}
         """Of each float and int attribute that is not compared for equality its place."""
-        self._others: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int]]] = {}
-        """Of all: the values' own type, the kind, word, shift and codes to compare, places of the value as a number."""
+        self._others: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int], int]] = {}
+        """Of all: the values' own type, the kind, word, shift and codes to compare, places of the value as a number, and the
+        column of its text constraints or -1.
+        """
         for name, kind in kinds.items():
             dictionary = index.attributes.dictionaries.get(name)
             used = dictionary if dictionary is not None and dictionary.bits else None
             word, shift = (used.word, used.shift) if used is not None else (0, 0)
             codes = used.codes if used is not None else None
-            if kind.name == "string":
+            column = views.text_column.get(name, -1)
+            if kind.name == "string" and column < 0:
                 self._texts[name] = None if codes is None else (codes, word, shift)
             places = [words + coded.index(name)] if name in coded else []
             places += [words + len(coded) + keyed.index(name)] if name in keyed else []
             if kind.name in ("float", "int") and codes is None and len(places) == 1:
                 (self._floats if kind.name == "float" else self._ints)[name] = places[0]
-            self._others[name] = type(kind.least), kind, word, shift, codes, places
+            self._others[name] = type(kind.least), kind, word, shift, codes, places, column
         floats = [kinds[name].name == "float" for name in (*coded, *keyed)]
-        self._pack_into = struct.Struct("<" + "q" * words + "".join("d" if each else "q" for each in floats)).pack_into
-        self._blank = [0] * words + [float("nan") if each else ABSENT_KEY for each in floats]
+        formats = "q" * words + "".join("d" if each else "q" for each in floats) + "q" * len(views.text_column)
+        self._pack_into = struct.Struct("<" + formats).pack_into
+        self._blank = [0] * words + [float("nan") if each else ABSENT_KEY for each in floats] + [-1] * len(views.text_column)
+        self._text_place = words + len(floats)
 
-    def match(self, event: Mapping[str, Any]) -> list[int]:
-        """The ids of one event, ascending."""
+    @overload
+    def match(self, event: Mapping[str, Any]) -> list[int]: ...
+    @overload
+    def match(self, event: Mapping[str, Any], *, as_array: Literal[True]) -> npt.NDArray[np.int64]: ...
+
+    def match(self, event: Mapping[str, Any], *, as_array: bool = False) -> Any:
+        """The ids of one event, ascending, as a list or as an array."""
         numbers: list[Any] = self._blank.copy()
+        known = self._known
         texts, floats, ints = self._texts, self._floats, self._ints
         for name, value in event.items():
             sort = type(value)
@@ -85,7 +102,7 @@ class SingleMatcher:
             found = self._others.get(name)
             if found is None:
                 raise EventError(f"{self._space.name} has no attribute {name!r}{nearest(str(name), self._space.names)}")
-            exact, kind, word, shift, coded, places = found
+            exact, kind, word, shift, coded, places, column = found
             if type(value) is not exact or not (
                 value == value if exact is float else exact is int and ABSENT_KEY < value <= INT_GREATEST
             ):
@@ -97,18 +114,59 @@ class SingleMatcher:
                 numbers[word] |= coded.get(key_of(kind, value) if kind.name in KEYED else value, UNKNOWN) << shift
             for place in places:
                 numbers[place] = value if exact is float else max(key_of(kind, value), ABSENT_KEY + 1)
+            if column >= 0:
+                row = known.rows[column].get(value)
+                if row is None or row >= known.count:
+                    self._learn(name, column, value)
+                    return self.match(event, as_array=True) if as_array else self.match(event)
+                numbers[self._text_place + column] = row
         while True:
             try:
                 scratch = self._idle.pop()
             except IndexError:
                 scratch = _Scratch(self._views.header, len(numbers), self._room)
+            if scratch.known is not known:
+                scratch.known, scratch.given[3] = known, known.address
             self._pack_into(scratch.bytes, 8 * ONE_NUMBERS, *numbers)
             count = match_one(scratch.address)
             if count >= 0:
+                if as_array:
+                    copied = scratch.out[:count].copy()
+                    self._idle.append(scratch)
+                    return np.unique(copied) if self._several else copied
                 ids: list[int] = scratch.out[:count].tolist()
                 self._idle.append(scratch)
                 return sorted(set(ids)) if self._several else ids
             self._room = 2 * len(scratch.out)
+
+    def _learn(self, name: str, column: int, value: Value) -> None:
+        """Which text constraints a value satisfies that was not asked for before."""
+        with self._guard:
+            answers, known = self._answers, self._known
+            if answers.count > MOST_REMEMBERED:
+                answers.forget()
+            for each in self._text_indexes.values():
+                each.catch_up()
+            row = self._text_indexes[name].row_of(value)
+            rows = known.rows if known.age == answers.age else [{} for _ in known.rows]
+            rows[column][value] = row
+            self._known = _Known(answers, rows)
+
+
+class _Known:
+    """The answers to text constraints as they stand now, by address, and their rows by value.
+
+    The rows are shared with those of the same age that follow, so there may be some that these answers do not have: from
+    `count` on.
+    """
+
+    def __init__(self, answers: Answers, rows: list[dict[Value, int]]) -> None:
+        self.age, self.count, self.rows = answers.age, answers.count, rows
+        self._arrays = (
+            answers.holds_start, answers.fails_start, answers.holds, answers.fails, np.array([answers.most], np.int64)
+        )  # fmt: skip
+        self._header = np.array([*addresses(self._arrays), len(rows)], np.int64)
+        self.address = _address(self._header)
 
 
 _NO_TEXT: tuple[None, int, int] = None, 0, 0
@@ -118,13 +176,14 @@ _NO_TEXT: tuple[None, int, int] = None, 0, 0
 class _Scratch:
     """What one call writes to; a thread takes one and puts it back."""
 
-    __slots__ = ("address", "bytes", "out")
+    __slots__ = ("address", "bytes", "given", "known", "out")
 
     def __init__(self, header: Any, count: int, room: int) -> None:
         self.bytes, self.out = bytearray(8 * (ONE_NUMBERS + count)), np.empty(room, np.int64)
-        given = np.frombuffer(self.bytes, np.int64)
-        given[:ONE_NUMBERS] = _address(header), _address(self.out), room
-        self.address = _address(given)
+        self.known: _Known | None = None
+        self.given = memoryview(self.bytes).cast("q")
+        self.address = _address(np.frombuffer(self.bytes, np.int64))
+        self.given[0], self.given[1], self.given[2] = _address(header), _address(self.out), room
 
 
 def _address(array: Any) -> int:

@@ -33,6 +33,8 @@ _TEST: Final = {
     "set": layout.T_SET,
     "text": layout.T_TEXT,
 }
+ARENA_ROOM: Final = 8
+"""How many times as much memory as it needs the arena has set aside when it is made."""
 _GATE: Final = {"open": layout.OPEN, "equal": layout.EQUAL, "cells": layout.CELLS, "text": layout.TEXT}
 
 
@@ -153,28 +155,14 @@ class Store:
         """The cell of each key in a group's table, made where there is none. `reach`: a direct table's least size."""
         group = self.groups[number]
         self._fit_table(group, keys, reach)
-        found = np.empty(len(keys), np.int32)
-        first_new = self.cell_count
-        if group.gate.kind == "equal":
-            self._fit_cells(self.cell_count + len(keys))
-            shift = 64 - (group.size.bit_length() - 1)
-            self.cell_count = changes.find_or_add_keys(self.table, group.table, group.size, shift, keys, self.cell_count, found)
-        else:
-            distinct = np.unique(keys)
-            new = distinct[self.table[group.table + distinct, 1] < 0]
-            self._fit_cells(self.cell_count + len(new))
-            self.table[group.table + new, 1] = np.arange(self.cell_count, self.cell_count + len(new))
-            self.cell_count += len(new)
-            found[:] = self.table[group.table + keys, 1]
-        made = self.cell_count - first_new
-        group.keys += made
-        if made:
-            places, at = np.unique(found, return_index=True)
-            fresh = places >= first_new
-            self.group_of[places[fresh]] = number
-            self.key_of[places[fresh]] = keys[at[fresh]]
-            self.cell[places[fresh], layout.PLAIN] = 1
-            self.cell[places[fresh], layout.GROUP] = number
+        found, none = np.empty(len(keys), np.int32), _zeros(0)
+        self._fit_cells(self.cell_count + len(keys))
+        before, hashed, shift = self.cell_count, group.gate.kind == "equal", _shift(group.size)
+        self.cell_count = changes.find_or_add_cells(
+            self.cells(none, none), self.group_of, self.key_of, number, hashed, group.table, group.size, shift, keys, before,
+            found,
+        )  # fmt: skip
+        group.keys += self.cell_count - before
         return found
 
     def _fit_table(self, group: Group, keys: Ints, reach: int) -> None:
@@ -208,13 +196,7 @@ class Store:
     def append(self, number: int, cell_of: Any, columns: Any, lengths: Ints) -> None:
         """Entries of one group (columns[0] their ids) into their cells."""
         width = self.groups[number].width
-        counts = np.bincount(cell_of, minlength=self.cell_count)[: self.cell_count]
-        empty = np.flatnonzero((counts > 0) & (self.room[: self.cell_count] == 0))
-        sizes = counts[empty]
-        self._fit_arena(self.free + int(sizes.sum()) * width)
-        self.base[empty] = self.free + np.concatenate([[0], np.cumsum(sizes * width)[:-1]]) if len(empty) else 0
-        self.room[empty] = sizes
-        self.free += int(sizes.sum()) * width
+        self._fit_arena(self.free + len(cell_of) * width)
         rows = np.argsort(cell_of, kind="stable") if len(cell_of) > 1 else np.zeros(len(cell_of), np.int64)
         none = _zeros(0)
         done = 0
@@ -225,11 +207,21 @@ class Store:
             done += more
             if done == len(rows):
                 return
-            self._fit_arena(self.free + 16 * width * int(self.room[cell_of[rows[done]]] + 4))
+            self._fit_arena(self.free + width * max(4, 2 * int(self.room[cell_of[rows[done]]]), len(rows) - done))
 
     def _fit_arena(self, size: int) -> None:
-        # np.empty takes no memory until it is written: room for twice as much costs nothing, and moving is rare.
-        self.arena = _fit(self.arena, size + layout.SLACK, None)
+        """Room for so many numbers in all, and for more, so that it is hardly ever moved: what is not used takes no memory."""
+        if size + layout.SLACK > len(self.arena):
+            try:
+                larger = np.empty(ARENA_ROOM * (size + layout.SLACK), np.int32)
+            except MemoryError:  # where memory that is set aside counts as used
+                larger = np.empty(size + size // 4 + layout.SLACK, np.int32)
+            larger[: self.free] = self.arena[: self.free]
+            self.arena = larger
+
+    def reserve(self, size: int) -> None:
+        """Room for so many numbers; it takes memory only as it is used."""
+        self._fit_arena(size)
 
     def add_runs(self, starts: Ints, lengths: Ints, ids: Ints) -> int:
         """Runs of ids with one entry; returns the number of the first."""
@@ -252,7 +244,8 @@ class Store:
         """Remember that these ids have entries in these cells."""
         room = self.references_used + len(ids)
         if 2 * (self.slots_used + len(ids)) > len(self.references.id):
-            size = len(self.references.id)
+            self.slots_used = int(np.count_nonzero(self.references.head >= 0))  # those of what is gone do not move
+            size = 64
             while size < 3 * (self.slots_used + len(ids)):
                 size *= 2
             larger = References(_zeros(size), _zeros(size, np.int32, -1), self.references.cell, self.references.next)
@@ -266,6 +259,39 @@ class Store:
     @property
     def reference_shift(self) -> int:
         return _shift(len(self.references.id))
+
+    def ids(self) -> Ints:
+        """Of all subscriptions, in no particular order."""
+        return self.references.id[self.references.head >= 0]
+
+    def knows(self, ids: Ints) -> Any:
+        """Which of the ids are there."""
+        found = np.empty(len(ids), np.bool_)
+        changes.are_known(self.references, self.reference_shift, ids, found)
+        return found
+
+    def remove(self, ids: Ints) -> None:
+        """All entries of these subscriptions, which are there; each is given once."""
+        shift, none = self.reference_shift, _zeros(0)
+        slots = np.empty(changes.count_references(self.references, shift, ids), np.int64)
+        widths = np.array([group.width for group in self.groups], np.int64)
+        cells = self.cells(none, none)
+        used = changes.remove_ids(cells, self.references, shift, widths, ids, self.tagged_ids(ids), slots)
+        self.bitmaps.remove(slots[:used])
+        for each in ids.tolist() if self.several_numbers else ():
+            self.several_numbers.pop(each, None)
+
+    def places_of(self, ids: Ints) -> tuple[Ints, Ints, Ints]:
+        """Of each entry of these subscriptions the id as it carries it, its cell and its place there; or, if it lives in the
+        bitmaps, ~(its slot + 1) and 0.
+        """
+        shift = self.reference_shift
+        wanted = self.tagged_ids(ids)
+        owner, cell_of, inside = (np.empty(changes.count_references(self.references, shift, ids), np.int64) for _ in range(3))
+        none = _zeros(0)
+        cells = self.cells(none, none)
+        count = changes.places_of(cells, self.references, shift, ids, wanted, owner, cell_of, inside)
+        return wanted[owner[:count]], cell_of[:count], inside[:count]
 
     def cells_of(self, subscription: int) -> list[int]:
         """The cells that hold its entries."""
@@ -283,12 +309,6 @@ class Store:
             found.append(int(self.references.cell[at]))
             at = int(self.references.next[at])
         return found
-
-    def forget(self, ids: Ints) -> None:
-        """Subscriptions that are gone."""
-        if self.several_numbers:
-            for each in ids.tolist():
-                self.several_numbers.pop(each, None)
 
     def recode(self, attribute: str, old: Any, new: Any) -> None:
         """Order codes of an attribute have changed: `new[i]` instead of `old[i]`, ascending."""
@@ -323,6 +343,10 @@ class Store:
         for name, array in self.bitmaps.arrays().items():
             setattr(self.bitmaps, name, array.copy())
         return True
+
+    def tagged_ids(self, ids: Ints) -> Ints:
+        """The ids as their entries carry them."""
+        return np.array([self.tagged(each) for each in ids.tolist()], np.int64) if self.several_numbers else ids
 
     def tagged(self, subscription: int) -> int:
         """The id as its entries carry it."""

@@ -1,9 +1,9 @@
 """String tests that are not equality: which of an attribute's text constraints a value satisfies.
 
-Prefixes, suffixes and contained pieces are found by looking the value's own pieces up, not by trying each constraint: a table
-from piece to constraints per length, so a value of 20 characters costs some dozens of look-ups however many subscriptions there
-are. A general pattern is filed under its longest literal piece and then tried. Constraints that hold for nearly every value
-(NOT LIKE, <>, NOT IN) are kept the other way round: the value's pieces find those that FAIL.
+Prefixes, suffixes and contained pieces are found by looking the value's own pieces up (`pieces`), not by trying each
+constraint: a value of 20 characters costs some dozens of look-ups however many subscriptions there are. A general pattern is
+filed under its longest literal piece and then tried. Constraints that hold for nearly every value (NOT LIKE, <>, NOT IN) are
+kept the other way round: the value's pieces find those that FAIL. What was found for a value is remembered.
 
     number  constraint               filed as
     0       startswith(venue, 'da')  prefix 'da'         holds for what is found
@@ -11,93 +11,68 @@ are. A general pattern is filed under its longest literal piece and then tried. 
     2       venue <> 'dark'          exactly 'dark'      fails for what is found
 
 Rule: a constraint is filed under something that every value which satisfies it (or, of the second sort, fails it) contains.
+One that no subscription has any more stays until a new plan is made, but to its number no entry leads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from contentcast.matching.index.answers import Answers
+from contentcast.matching.index.pieces import CONTAINS, EXACT, LONGEST, PREFIX, SUFFIX, Pieces
 from contentcast.matching.index.value_tables import TextTable, grown
 from contentcast.model.constraint import Constraint
-from contentcast.model.kinds import Value
+from contentcast.model.kinds import TOP, Kind, Value
 from contentcast.model.patterns import Pattern, Wildcard
 from contentcast.model.ranges import Ranges, prefix_of
 
-MOST_REMEMBERED: Final = 200_000
-"""Values whose answers are kept between batches, of all attributes together."""
+MOST_TRIED: Final = 20_000
+"""How often a new constraint is tried on a value that was asked for before, some 20 ms; if more often, all is forgotten."""
+VALUES_AT_ONCE: Final = 100
+"""So many values are tried at once, for a plain piece or a range, in the time of one."""
 
 Ints = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
 Place = tuple[str, Value]
 """How a constraint is filed: 'exact', 'prefix', 'suffix', 'contains' with the piece, or 'any' with nothing."""
-
-
-@dataclass(slots=True)
-class Answers:
-    """Which numbers hold and which fail for each value that was asked for: holds[holds_start[row] : holds_start[row + 1]].
-
-    `age` counts how often all was forgotten: a row belongs to one age.
-    """
-
-    holds_start: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
-    holds: Numbers = field(default_factory=lambda: np.zeros(0, np.int32))
-    fails_start: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
-    fails: Numbers = field(default_factory=lambda: np.zeros(0, np.int32))
-    count: int = 0
-    most: int = 0
-    """Numbers that hold for one value, at most."""
-    age: int = 0
-
-    def forget(self) -> None:
-        """All of it; the arrays stay as they are for whoever still reads them."""
-        self.holds_start, self.holds = np.zeros(1, np.int64), np.zeros(0, np.int32)
-        self.fails_start, self.fails = np.zeros(1, np.int64), np.zeros(0, np.int32)
-        self.count = self.most = 0
-        self.age += 1
-
-    def add(self, holds: list[Numbers], fails: list[Numbers]) -> Ints:
-        """Answers for so many values; returns their rows."""
-        rows = np.arange(self.count, self.count + len(holds))
-        if len(holds):
-            self.holds_start, self.holds = self._joined(self.holds_start, self.holds, holds)
-            self.fails_start, self.fails = self._joined(self.fails_start, self.fails, fails)
-            self.most = max(self.most, *(len(each) for each in holds))
-            self.count += len(holds)
-        return rows
-
-    def _joined(self, starts: Ints, numbers: Numbers, more: list[Numbers]) -> tuple[Ints, Numbers]:
-        ends = starts[self.count] + np.cumsum([len(each) for each in more])
-        return grown(starts, self.count + 1, ends), grown(numbers, int(starts[self.count]), np.concatenate(more))
 
 
 class TextIndex:
     """The text constraints of one attribute, each known by a number."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, kind: Kind, answers: Answers) -> None:
+        self.kind = kind
         self._answers = answers
         self._age = -1
         self._values = TextTable()
         self._rows = np.array([-1, -2])
         """Of each value asked for its row among the answers, after absent and unknown."""
+        self._asked: list[Value] = []
+        self._unanswered: list[int] = []
+        """Numbers of constraints that came after the values were asked for."""
         self.constraints: list[Constraint | None] = []
-        self.uses: list[int] = []
         self._numbers: dict[Constraint, int] = {}
         self._free: list[int] = []
-        self._sure: set[int] = set()
-        self._filed: dict[str, dict[int, dict[Value, list[int]]]] = {}
+        self._sure = bytearray()
+        """Of each number 1 if what leads to it says all there is to it."""
+        self._negative = bytearray()
+        """Of each number 1 if it is filed by what fails it."""
+        self._pieces = Pieces()
+        self._ranged: dict[int, Constraint] = {}
+        """Ranges that no piece leads to: they are tried on many values at once."""
 
     def __len__(self) -> int:
         return len(self.constraints)
 
     def tagged(self, constraint: Constraint) -> int:
         """The constraint's number with two flags below it: 2 if it is filed by what fails it, 1 if it accepts absent."""
-        return self.number(constraint) * 4 + is_negative(constraint) * 2 + constraint.absent
+        number = self.number(constraint)
+        return number * 4 + self._negative[number] * 2 + constraint.absent
 
     def number(self, constraint: Constraint) -> int:
         number = self._numbers.get(constraint)
@@ -105,15 +80,17 @@ class TextIndex:
             number = self._free.pop() if self._free else len(self.constraints)
             if number == len(self.constraints):
                 self.constraints.append(None)
-                self.uses.append(0)
+                self._sure.append(0)
+                self._negative.append(0)
             self.constraints[number] = constraint
             self._file(number, constraint)
-            self._answers.forget()
+            self._unanswered.append(number)
         return number
 
-    def restore(self, constraints: list[Constraint | None], uses: list[int]) -> None:
+    def restore(self, constraints: list[Constraint | None]) -> None:
         """Constraints under the numbers they had."""
-        self.constraints, self.uses = list(constraints), list(uses)
+        self.constraints = list(constraints)
+        self._sure, self._negative = bytearray(len(constraints)), bytearray(len(constraints))
         for number, constraint in enumerate(constraints):
             if constraint is None:
                 self._free.append(number)
@@ -122,75 +99,119 @@ class TextIndex:
 
     def _file(self, number: int, constraint: Constraint) -> None:
         self._numbers[constraint] = number
-        if is_its_place(constraint):
-            self._sure.add(number)
-        for how, piece in places(constraint):
-            self._filed.setdefault(how, {}).setdefault(len(piece), {}).setdefault(piece, []).append(number)
+        filed = list(_filed(constraint))
+        self._negative[number] = is_negative(constraint)
+        self._sure[number] = is_its_place(constraint) and all(len(piece) < LONGEST for _, piece in filed)
+        if not filed and not self._negative[number]:
+            self._ranged[number] = constraint
+        for how, piece in filed:
+            self._pieces.link(how, piece, number)
 
-    def use(self, number: int) -> None:
-        """One more entry holds the number."""
-        self.uses[number] += 1
-
-    def release(self, number: int) -> None:
-        """One entry less holds it; the last one frees it."""
-        self.uses[number] -= 1
-        constraint = self.constraints[number]
-        if self.uses[number] or constraint is None:
-            return
-        for how, piece in places(constraint):
-            by_length = self._filed[how]
-            by_length[len(piece)][piece].remove(number)
-            if not by_length[len(piece)][piece]:
-                del by_length[len(piece)][piece]
-                if not by_length[len(piece)]:
-                    del by_length[len(piece)]
-        del self._numbers[constraint]
-        self._sure.discard(number)
-        self.constraints[number] = None
-        self._free.append(number)
-        self._answers.forget()
-
-    def answer(self, value: Value) -> tuple[Numbers, Numbers]:
-        """The numbers that hold for the value, of those filed by what holds, and that fail, of those filed by what fails."""
-        holds: list[int] = []
-        fails: list[int] = []
-        for number in set(self._candidates(value)):
-            constraint = self.constraints[number]
-            if number in self._sure:
-                holds.append(number)
+    def keep(self, used: set[int]) -> None:
+        """Give up the constraints that no entry holds any more; their numbers are given away again."""
+        gone = np.zeros(len(self.constraints), np.bool_)
+        for number, constraint in enumerate(self.constraints):
+            if constraint is None or number in used:
                 continue
-            assert constraint is not None
-            accepted = constraint.accepts(value)
-            if is_negative(constraint):
-                if not accepted:
-                    fails.append(number)
-            elif accepted:
-                holds.append(number)
-        return np.array(sorted(holds), np.int32), np.array(sorted(fails), np.int32)
+            for how, piece in _filed(constraint):
+                self._pieces.unlink(how, piece, number)
+            self._ranged.pop(number, None)
+            del self._numbers[constraint]
+            self.constraints[number] = None
+            self._free.append(number)
+            gone[number] = True
+        if gone.any() and self._age == self._answers.age:
+            self._answers.purge(self._rows[2 : 2 + len(self._asked)], gone)
+        self._unanswered = [number for number in self._unanswered if self.constraints[number] is not None]
+        self._pieces.tidy()
 
-    def _candidates(self, value: Value) -> Iterator[int]:
-        for how, by_length in self._filed.items():
-            for length, pieces in by_length.items():
-                if length > len(value):
-                    continue
-                for piece in _pieces(how, value, length):
-                    yield from pieces.get(piece, ())
+    def _answer(self, values: list[Value]) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """Places of values and numbers: those that hold, of what is filed by what holds, and those that fail, of the others."""
+        raw = [value.encode() if isinstance(value, str) else value for value in values]
+        at, numbers = self._pieces.find(raw, len(self.constraints))
+        sure, fail = (np.frombuffer(each, np.bool_)[numbers] for each in (self._sure, self._negative))
+        holds, fails = ([at[those] << 32 | numbers[those]] for those in (sure & ~fail, sure & fail))
+        tried: list[list[int]] = [[], []]
+        for place, number in zip(at[~sure].tolist(), numbers[~sure].tolist(), strict=True):
+            constraint = self.constraints[number]
+            assert constraint is not None
+            negative = self._negative[number]
+            if constraint.accepts(values[place]) != negative:
+                tried[negative].append(place << 32 | number)
+        given = pa.array(values, self.kind.arrow) if self._ranged else None
+        for number, constraint in self._ranged.items():
+            holds.append(np.flatnonzero(_in_ranges(given, constraint.ranges)) << 32 | number)
+        holds.append(np.array(tried[0], np.int64))
+        fails.append(np.array(tried[1], np.int64))
+        found = [np.sort(np.concatenate(each)) for each in (holds, fails)]
+        holding, failing = ((keys >> 32, keys & 0xFFFFFFFF) for keys in found)
+        return holding, failing
 
     def rows_of(self, column: pa.Array) -> Ints:
         """For each value of an event column its row among the answers, found now if it was not asked for before; -1: absent."""
         if self._age != self._answers.age:
-            self._values, self._rows = TextTable(), np.array([-1, -2])
-            self._age = self._answers.age
+            self._values, self._rows, self._asked = TextTable(), np.array([-1, -2]), []
+            self._age, self._unanswered = self._answers.age, []
         rows = self._known_rows(column)
         new = np.flatnonzero(rows == -2)
         if not len(new):
             return rows
         values = column.take(pa.array(new)).unique().to_pylist()
-        answers = [self.answer(value) for value in values]
-        added = self._answers.add([each[0] for each in answers], [each[1] for each in answers])
-        self._values.add(values)
-        self._rows = np.concatenate([self._rows, added])
+        self._learn(values)
         return self._known_rows(column)
+
+    def _learn(self, values: list[Value]) -> None:
+        """Answers for values that were not asked for before."""
+        added = self._answers.add(len(values), *self._answer(values))
+        self._values.add(values)
+        self._rows = grown(self._rows, 2 + len(self._asked), added)
+        self._asked += values
+
+    def catch_up(self) -> None:
+        """Answer the constraints that came since for the values that were asked for before; or forget all answers, if these
+        are so many that asking again is quicker.
+        """
+        if not self._asked or self._age != self._answers.age:
+            self._unanswered = []
+        if not self._unanswered:
+            return
+        values, rows = pa.array(self._asked, self.kind.arrow), self._rows[2 : 2 + len(self._asked)]
+        holds: list[tuple[Ints, int]] = []
+        fails: list[tuple[Ints, int]] = []
+        left = MOST_TRIED
+        for number in sorted(self._unanswered):
+            constraint = self.constraints[number]
+            assert constraint is not None
+            left -= 1 + len(values) // VALUES_AT_ONCE
+            if number in self._ranged:
+                holds.append((rows[_in_ranges(values, constraint.ranges)], number))
+                continue
+            found = np.zeros(len(values), np.bool_)
+            for how, piece in places(constraint):
+                found |= _holding(values, how, piece)
+            at, negative = np.flatnonzero(found), self._negative[number]
+            if not self._sure[number]:
+                left -= len(at)
+                if left > 0:
+                    tried = [each for each in at.tolist() if constraint.accepts(self._asked[each]) != negative]
+                    at = np.array(tried, np.int64)
+            if left <= 0:
+                self._answers.forget()
+                return
+            (fails if negative else holds).append((rows[at], number))
+        self._answers.amend(holds, fails)
+        self._unanswered = []
+
+    def row_of(self, value: Value) -> int:
+        """The row of one value, as `rows_of` has them."""
+        if self._age != self._answers.age:
+            return int(self.rows_of(pa.array([value], self.kind.arrow))[0])
+        code = np.zeros(1, np.int64)
+        self._values.look_up(pa.array([value], self.kind.arrow), 2, code, 0)
+        if code[0] == 1:
+            self._learn([value])
+            return int(self._answers.count - 1)
+        return int(self._rows[code[0]])
 
     def _known_rows(self, column: pa.Array) -> Ints:
         codes = np.zeros(len(column), np.int64)
@@ -199,17 +220,38 @@ class TextIndex:
         return found
 
 
-def _pieces(how: str, value: Value, length: int) -> Iterable[Value]:
-    match how:
-        case "exact":
-            return (value,) if len(value) == length else ()
-        case "prefix":
-            return (value[:length],)
-        case "suffix":
-            return (value[len(value) - length :],)
-        case "contains":
-            return {value[at : at + length] for at in range(len(value) - length + 1)}
-    return (value[:0],)
+_HOW: Final = {"exact": EXACT, "prefix": PREFIX, "suffix": SUFFIX, "contains": CONTAINS, "any": PREFIX}
+
+
+def _filed(constraint: Constraint) -> Iterator[tuple[int, bytes]]:
+    """The pieces that lead to a constraint: of a long contained one its beginning; nothing leads to mere ranges, and a piece
+    of no bytes, which every value begins with, to patterns without a piece.
+    """
+    for how, piece in places(constraint):
+        if how == "any" and constraint.only_ranges:
+            return
+        raw = piece.encode() if isinstance(piece, str) else piece
+        yield _HOW[how], raw[:LONGEST] if how == "contains" else raw
+
+
+def _holding(values: pa.Array, how: str, piece: Value) -> Any:
+    """Which of the values hold the piece there."""
+    tests = {"prefix": pc.starts_with, "suffix": pc.ends_with, "contains": pc.match_substring}
+    if how == "any":
+        return np.ones(len(values), np.bool_)
+    found = pc.equal(values, piece) if how == "exact" else tests[how](values, pattern=piece)
+    return found.to_numpy(zero_copy_only=False)
+
+
+def _in_ranges(values: pa.Array, ranges: Ranges) -> Any:
+    """Which of the values lie in the ranges."""
+    found = np.zeros(len(values), np.bool_)
+    for low, high in ranges.pairs():
+        inside = pc.greater_equal(values, low)
+        if high is not TOP:
+            inside = pc.and_(inside, pc.less(values, high))
+        found |= inside.to_numpy(zero_copy_only=False)
+    return found
 
 
 def is_negative(constraint: Constraint) -> bool:
@@ -242,19 +284,19 @@ def places(constraint: Constraint) -> list[Place]:
 
 def is_its_place(constraint: Constraint) -> bool:
     """Does where it is filed say all there is to it, so that what is found there need not be tried?"""
-    if constraint.unlike or is_negative(constraint):
+    if is_negative(constraint):
+        return all(_is_its_place(each) for each in constraint.unlike)
+    if constraint.unlike:
         return False
     if not constraint.like:
         return all(how != "any" for how, _ in places(constraint))
-    (how, piece), tokens = places(constraint)[0], constraint.like[0].tokens
-    wildcards = {"suffix": 1, "contains": 2}.get(how)
-    return (
-        len(constraint.like) == 1
-        and constraint.ranges.is_everything
-        and wildcards is not None
-        and len(tokens) == len(piece) + wildcards
-        and all(token in (*piece, Wildcard.RUN) for token in tokens)
-    )
+    return len(constraint.like) == 1 and constraint.ranges.is_everything and _is_its_place(constraint.like[0])
+
+
+def _is_its_place(pattern: Pattern) -> bool:
+    how, piece = _place(pattern)
+    wildcards = {"prefix": 1, "suffix": 1, "contains": 2}.get(how)
+    return wildcards is not None and len(pattern.tokens) == len(piece) + wildcards and Wildcard.ONE not in pattern.tokens
 
 
 def _points(ranges: Ranges) -> tuple[Value, ...] | None:

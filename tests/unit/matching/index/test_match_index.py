@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 
 import contentcast as cc
 from contentcast.matching import Scan
+from contentcast.matching.index import engine, single
+from contentcast.model import EventBatch
 from contentcast.workload import scenario
 
 TRADES = cc.Space("trades", issue="string", price="float", volume="int")
@@ -53,6 +56,35 @@ def test_one_event_is_checked_like_a_batch(index: cc.MatchIndex) -> None:
     ):
         with pytest.raises(cc.EventError, match=message):
             without_texts.match(event)
+
+
+def test_one_event_is_matched_by_text_tests_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of values are remembered, and forgotten when they are too many, whoever asked: a batch or one event."""
+    for module in (engine, single):
+        monkeypatch.setattr(module, "MOST_REMEMBERED", 6)
+    space = cc.Space("notes", note="string", place="string", price="float")
+    texts = [
+        "note LIKE '%ab%'",
+        "note NOT LIKE '%b' AND place = 'here'",
+        "endswith(place, 're') OR note = 'cab'",
+        "price < 5",
+        "note IN ('cab', 'b') OR startswith(note, 'c') OR price > 7",
+    ]
+    index, oracle = cc.MatchIndex(space), Scan(space)
+    for number, text in enumerate(texts):
+        index.add(number, text)
+        oracle.add(number, cc.parse_predicate(space, text))
+    notes, places = ["cab", "b", "abba", "", "xyz", "ab", None, "c", "éab"], ["here", "there", "where", "nowhere", None]
+    events = [
+        {"note": note, "place": place, "price": float(at % 10)} for at, (note, place) in enumerate(product(notes, places))
+    ]
+    batch = EventBatch.from_dicts(space, events)
+    for turn in range(3):
+        assert [index.match(event) for event in events] == oracle.match_batch(batch)
+        assert [index.match_ids(event).tolist() for event in events] == oracle.match_batch(batch)
+        assert [sorted(each) for each in index.match_lists(batch).to_pylist()] == oracle.match_batch(batch)
+        index.add(10 + turn, "note LIKE 'a%'")
+        oracle.add(10 + turn, cc.parse_predicate(space, "note LIKE 'a%'"))
 
 
 def test_one_event_sees_what_came_and_went_since_the_last() -> None:
@@ -228,7 +260,7 @@ def test_files_that_are_not_ours_cut_off_or_damaged_are_refused(index: cc.MatchI
         (whole[:-1], "is cut off"),
         (whole[:40], "is damaged"),
         (whole[:60] + b"\xff" + whole[61:], "is damaged"),
-        (whole.replace(b"INDEX 3", b"INDEX 9", 1), "another version"),
+        (whole.replace(b"INDEX 4", b"INDEX 9", 1), "another version"),
     ):
         path.write_bytes(content)
         with pytest.raises(cc.ContentcastError, match=message):

@@ -46,7 +46,8 @@ def test_results_stay_what_they_are_while_others_are_made() -> None:
 
 
 def test_results_that_go_past_the_caches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contentcast.matching.index.engine.STREAMED_FROM", 1 << 20)
+    for module in ("engine", "matches"):
+        monkeypatch.setattr(f"contentcast.matching.index.{module}.STREAMED_FROM", 1 << 20)
     space = cc.Space("numbers", a="int", b="string")
     index = cc.MatchIndex(space)
     texts = [f"a >= {number % 97}" if number % 3 else f"b = 'x{number % 5}' AND a < {number}" for number in range(1_000)]

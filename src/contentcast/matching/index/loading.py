@@ -1,0 +1,47 @@
+"""The kernels that change an index, loaded before somebody waits for them.
+
+Numba loads a kernel from its cache when it is first called, which takes some 10 ms. Matching needs its kernels at once, but the
+first change of an index may come much later, in the midst of the matching: without this it would be the longest pause of all.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from contentcast.matching.index.entries import Attributes, entries_of
+from contentcast.matching.index.filing import Filing
+from contentcast.matching.index.moving import LAST, Move
+from contentcast.matching.index.store import Store
+from contentcast.model.constraint import Constraint
+from contentcast.model.predicate import Conjunction, Predicate
+from contentcast.model.ranges import Ranges
+from contentcast.model.space import Space
+from contentcast.model.table import PredicateTable
+
+
+@cache
+def load_changing_kernels() -> None:
+    """Change a tiny index in every way; once in a process."""
+    space = Space("tiny", name="string", number="float")
+
+    def table(*numbers: float) -> PredicateTable:
+        return PredicateTable.of(space, [_predicate(space, number) for number in numbers])
+
+    filing = Filing(Attributes(space), Store())
+    count = LAST + 2  # not all move in the last round
+    entries = entries_of(table(*range(1, count)), filing.attributes)
+    filing.insert(np.arange(count - 1), entries, filing.plan(entries))
+    for scale in filing.scales.values():
+        scale.marks(None)
+        scale.heads()
+    filing.insert(np.arange(count, count + 2), entries_of(table(5.5, 6.5), filing.attributes))
+    filing.store.remove(np.arange(2))
+    Move(filing).advance(1 << 20)
+
+
+def _predicate(space: Space, number: float) -> Predicate:
+    name, kind = Constraint(Ranges.points(space.kinds["name"], [str(number)])), space.kinds["number"]
+    ranges = Constraint(Ranges(kind, (-number, number)))
+    return Predicate.of(space, [Conjunction.of(space, {"name": name}), Conjunction.of(space, {"number": ranges})])

@@ -1,0 +1,213 @@
+"""The index moves to a new plan while subscriptions come and go: nobody must notice, but for the speed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+import contentcast as cc
+from contentcast.matching import Scan
+from contentcast.matching.index import engine, moving
+from contentcast.matching.index.plan import Gate
+from contentcast.matching.index.store import Group, Store
+from contentcast.model import EventBatch
+from contentcast.workload import scenario
+
+ORDERS = cc.Space("orders", order="string", state="int", price="float", note="string")
+
+
+@pytest.fixture
+def restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index of a few dozen moves, a few subscriptions at a time."""
+    monkeypatch.setattr(engine, "REPLAN_LEAST", 16)
+    monkeypatch.setattr(moving, "LEAST_SAMPLE", 8)
+    monkeypatch.setattr(moving, "PIECE", 4)
+    monkeypatch.setattr(moving, "LAST", 4)
+
+
+def is_moving(index: cc.MatchIndex) -> bool:
+    return index._cells._move is not None
+
+
+def text(dice: Random) -> str:
+    return dice.choice(
+        [
+            f"`order` = 'o{dice.randrange(400)}' AND state = {dice.randrange(4)}",
+            f"price BETWEEN {dice.randrange(100)} AND {100 + dice.randrange(100)}",
+            f"price > {dice.randrange(200)} OR note LIKE '%{dice.choice('abc')}%'",
+            f"note NOT LIKE '%{dice.choice('abc')}%{dice.choice('abc')}' AND price < {dice.randrange(200)}",
+            f"state IN ({', '.join(str(dice.randrange(200)) for _ in range(40))})",
+            f"state = {dice.randrange(4)}",
+            f"state = {dice.randrange(4)} AND note LIKE '%{dice.choice('abc')}_{dice.choice('abc')}%'",
+        ]
+    )
+
+
+def events(dice: Random, count: int) -> EventBatch:
+    rows = [
+        {
+            "order": f"o{dice.randrange(400)}",
+            "state": dice.randrange(6),
+            "price": float(dice.randrange(220)),
+            "note": "".join(dice.choice("abcd") for _ in range(3)),
+        }
+        for _ in range(count)
+    ]
+    return EventBatch.from_dicts(ORDERS, rows)
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("seed", range(8))
+def test_what_comes_and_goes_during_a_move_is_matched_as_ever(seed: int) -> None:
+    dice = Random(seed)
+    index, oracle = cc.MatchIndex(ORDERS), Scan(ORDERS)
+    there: list[int] = []
+    moves = 0
+    for turn in range(250):
+        if dice.random() < 0.7 or not there:
+            # Ids come again with another predicate, also those that have just gone or have already moved.
+            new = dice.choice([each for each in range(turn + 2) if each not in there])
+            predicate = cc.parse_predicate(ORDERS, text(dice))
+            index.add(new, predicate)
+            oracle.add(new, predicate)
+            there.append(new)
+        else:
+            gone = there.pop(dice.randrange(len(there)))
+            index.remove(gone)
+            oracle.remove(gone)
+        moves += is_moving(index)
+        batch = events(dice, 3)
+        assert [sorted(each) for each in index.match_lists(batch).to_pylist()] == oracle.match_batch(batch)
+    assert moves > 20
+    assert list(index) == sorted(there)
+
+
+def test_growing_a_little_at_a_time_ends_with_a_plan_as_good_as_one_made_at_once() -> None:
+    drawn = scenario("market", seed=3)
+    texts, batch = drawn.subscriptions(16_000)["predicate"], drawn.events(2_000)
+    grown, built = cc.MatchIndex(drawn.space), cc.MatchIndex(drawn.space)
+    built.add_many(np.arange(16_000), texts)
+    for begin in range(0, 16_000, 500):
+        grown.add_many(np.arange(begin, begin + 500), texts.slice(begin, 500))
+    while is_moving(grown):
+        grown.add(16_000, "price < 1")
+        grown.remove(16_000)
+    assert grown.match_counts(batch) == built.match_counts(batch)
+    assert {each["gate"] for each in grown.statistics()["groups"]} == {each["gate"] for each in built.statistics()["groups"]}
+    assert grown.statistics()["entries"] < 1.5 * built.statistics()["entries"]
+    assert grown.statistics()["bytes"] < 1.5 * built.statistics()["bytes"]
+
+
+def test_what_has_gone_takes_no_memory_for_ever() -> None:
+    """Ever new subscriptions with ever new values, as many coming as going."""
+    index = cc.MatchIndex(ORDERS)
+    sizes = []
+    for begin in range(0, 60_000, 500):
+        texts = [f"`order` = 'o{number}' OR price BETWEEN {number} AND {number}.5" for number in range(begin, begin + 500)]
+        index.add_many(range(begin, begin + 500), texts)
+        if begin >= 2_000:
+            index.remove_many(range(begin - 2_000, begin - 1_500))
+        sizes.append(index.statistics()["bytes"])
+    assert len(index) == 2_000
+    assert max(sizes[60:]) <= 1.5 * max(sizes[:60])
+    assert len(index._cells.attributes.dictionaries["order"]) < 20_000
+    assert len(index._cells.filing.scales["price"].points) < 40_000
+    assert index.match({"order": "o59999", "price": 58_500.25}) == [58_500, 59_999]
+
+
+def test_an_index_that_has_shrunk_gives_its_memory_back() -> None:
+    index = cc.MatchIndex(ORDERS)
+    index.add_many(range(40_000), [f"`order` = 'o{number}' AND price < {number}" for number in range(40_000)])
+    before = index.statistics()["bytes"]
+    for begin in range(0, 39_500, 500):
+        index.remove_many(range(begin, begin + 500))
+    for turn in range(20):  # a little of the move with every change
+        index.add(40_000 + turn, "price < 1")
+        index.remove_many([39_500 + turn])
+    assert index.statistics()["bytes"] < before / 4
+    assert index.match({"order": "o39999", "price": 5.0}) == [39_999]
+    index.remove_many(list(index))
+    assert len(index) == 0
+    assert index.match({"order": "o39999", "price": 5.0}) == []
+    index.add(1, "price < 6")
+    assert index.match({"price": 5.0}) == [1]
+
+
+def test_bounds_that_ever_rise_leave_the_codes_of_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Order codes are given anew when a gap is used up: not because each new bound is above all others."""
+    index = cc.MatchIndex(ORDERS)
+    index.add_many(range(100), [f"price > {number}" for number in range(100)])
+    recoded: list[str] = []
+    monkeypatch.setattr(engine.Store, "recode", lambda store, name, old, new: recoded.append(name))
+    for number in range(100, 160):
+        index.add(number, f"price > {number}")
+    assert not recoded
+    assert index.match({"price": 150.5}) == list(range(151))
+
+
+def test_a_text_that_others_still_ask_for_stays() -> None:
+    """An entry behind a grid lies in several cells: taking it out of each of them is still one less that uses its texts."""
+    index = cc.MatchIndex(ORDERS)
+    texts = [f"price BETWEEN {0.01 * each:.2f} AND {0.01 * each + 0.3:.2f} AND note NOT LIKE '%a%c'" for each in range(5_000)]
+    index.add_many(range(5_000), texts)
+    assert {each["gate"] for each in index.statistics()["groups"]} == {"cells"}
+    index.remove_many(range(3_000))
+    price = 40.001
+    assert index.match({"price": price, "note": "xaxc"}) == []
+    assert index.match({"price": price, "note": "xaxb"}) == list(range(3_971, 4_001))
+
+
+@pytest.mark.usefixtures("restless")
+def test_a_move_that_was_broken_off_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    filed, index, broken = moving.Move._file, cc.MatchIndex(ORDERS), 0
+
+    def file(move: moving.Move, ids: np.ndarray) -> None:
+        nonlocal broken
+        if not broken and len(move.store.ids()) > 10:
+            broken += 1
+            raise KeyboardInterrupt
+        filed(move, ids)
+
+    monkeypatch.setattr(moving.Move, "_file", file)
+    for number in range(300):
+        try:
+            index.add(number, f"state = {number}")
+        except KeyboardInterrupt:
+            assert number in index
+    assert broken
+    assert list(index) == list(range(300))
+    assert index.match({"state": 5}) == [5]
+
+
+def test_no_memory_for_a_new_plan_leaves_the_index_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New values have got codes by then, which do not fit into their bits."""
+    index = cc.MatchIndex(ORDERS)
+    index.add_many(range(3), [f"state = {number} AND price = {number}" for number in range(3)])
+    with monkeypatch.context() as patched:
+        patched.setattr(engine.CellIndex, "_plan_anew", lambda *_: (_ for _ in ()).throw(MemoryError))
+        with pytest.raises(MemoryError):
+            index.add_many(range(10, 50), [f"state = {number}" for number in range(100, 140)])
+    assert list(index) == [0, 1, 2]
+    for state in (0, 2, 106, 139):
+        assert index.match({"state": state, "price": float(state)}) == ([state] if state < 3 else [])
+
+
+def test_ever_new_values_are_never_planned_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = cc.MatchIndex(ORDERS)
+    index.add_many(range(4_000), [f"`order` = 'o{number}'" for number in range(4_000)])
+    monkeypatch.setattr(engine.CellIndex, "_plan_anew", lambda *_: pytest.fail("all at once"))
+    for begin in range(4_000, 20_000, 100):
+        index.add_many(range(begin, begin + 100), [f"`order` = 'o{number}'" for number in range(begin, begin + 100)])
+    index.add(20_000, "state = 1")  # nobody had compared a state before
+    assert index.match({"order": "o19999", "state": 1}) == [19_999, 20_000]
+
+
+def test_a_new_cell_for_more_than_the_arena_has_left() -> None:
+    """Another cell of the same addition takes of what was left, after it was found to be enough."""
+    store = Store(groups=[Group(Gate("equal", 0, 255), 0, (("range", "x"),))])
+    for keys in ([1] * 256, [7] * 470, [1] + [5] * 200):
+        cells = store.cells_for(0, np.array(keys, np.int64))
+        store.append(0, cells, np.zeros((3, len(keys)), np.int32), np.ones(len(keys), np.int64))
+    assert store.count[: store.cell_count].tolist() == [257, 470, 200]
