@@ -42,7 +42,7 @@ def by_columns(scenario: Scenario, events: int, subscriptions: int) -> list[dict
     rows = []
     for name in PROTOCOLS:
         ledger = Ledger(topology, PAPER_FAST)
-        routers: Callable[[str], Router] = lambda broker, name=name: router(name, broker, setup)  # type: ignore[misc]  # noqa: E731
+        routers: Callable[[str], Router] = lambda broker, name=name: router(name, broker, setup)  # type: ignore[misc] # noqa: E731 - defaults bind
         instant = Instant(topology, routers)
         for broker in topology.brokers:
             mine = np.flatnonzero(brokers == broker)
@@ -94,7 +94,7 @@ def simulated(scenario: Scenario, events: int, subscriptions: int, protocol: str
     forest = Forest()
 
     def make(broker: str, incarnation: int) -> Router:
-        return Timed(router(protocol, broker, Setup(incarnation, topology, forest)))  # type: ignore[return-value]
+        return Timed(router(protocol, broker, Setup(incarnation, topology, forest)))  # type: ignore[return-value] # has what is called
 
     begun = time.perf_counter()
     world = World(topology, make, seed=SEED, announce=False)

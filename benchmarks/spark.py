@@ -247,7 +247,7 @@ def _one_machine(market: Scenario, rules: Rules, sizes: Sizes) -> dict[str, floa
     for index in indexes.values():
         index.match(batches[0])
     jobs = {name: (10_000, lambda number, index=index: index.match(batches[number % 2])) for name, index in indexes.items()}
-    timed: dict[str, Timed] = in_turns(jobs, rounds=sizes.rounds, budget_s=60)  # type: ignore[arg-type]
+    timed: dict[str, Timed] = in_turns(jobs, rounds=sizes.rounds, budget_s=60)  # type: ignore[arg-type] # defaults bind
     return {name: each.per_s for name, each in timed.items()}
 
 

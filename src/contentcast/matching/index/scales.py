@@ -7,7 +7,8 @@ the point below it if it lies between two, so comparing codes is comparing keys,
     codes    -2^31      -40       900           8.30 -> -40    8.50 -> -39    8.70 -> 900    9 -> 901    absent -> -2^31
 
 Codes have gaps, so that later points fit in between; where a gap is used up all codes are given anew, and the columns that hold
-them are rewritten (`Store.recode`). Points are never given up. The ends of a range that is open on one side are no points.
+them are rewritten (`Store.recode`). Points stay until a new plan is made, and longer if most are in use. The ends of a range
+that is open on one side are no points.
 """
 
 # Numba infers the kernels' types.
