@@ -126,18 +126,20 @@ class MatchIndex:
         """The ids of the subscriptions that one event satisfies, ascending."""
         try:
             return (self._cells.one or self._cells.single()).match(event)
-        except EventError:
+        except (EventError, AttributeError):  # nested, or wrong, or no dict at all
             return self._cells.single().match(self._flat(event))
 
     def match_ids(self, event: Mapping[str, Any]) -> npt.NDArray[np.int64]:
         """The same as an array: of an event that hundreds want, most of the time of `match` goes into making Python ints."""
         try:
             return self._cells.single().match(event, as_array=True)
-        except EventError:
+        except (EventError, AttributeError):  # nested, or wrong, or no dict at all
             return self._cells.single().match(self._flat(event), as_array=True)
 
     def _flat(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """A nested event without its nesting; whatever is wrong with it otherwise is named."""
+        if not isinstance(event, Mapping):
+            raise EventError(f"one event is a dict of its attributes, not {type(event).__name__}; many go to match_batch")
         (flat,) = EventBatch.from_dicts(self.space, [event]).to_dicts()
         return flat
 

@@ -53,9 +53,11 @@ def test_one_event_is_checked_like_a_batch(index: cc.MatchIndex) -> None:
         ({"prise": 1.0}, "did you mean 'price'"),
         ({"price": "cheap"}, "attribute price: 'cheap' is a string, not a float"),
         ({"price": float("nan")}, "NaN is not a value"),
+        ([{"price": 4.0}], "one event is a dict of its attributes, not list; many go to match_batch"),
     ):
-        with pytest.raises(cc.EventError, match=message):
-            without_texts.match(event)
+        for match in (without_texts.match, without_texts.match_ids):
+            with pytest.raises(cc.EventError, match=message):
+                match(event)
 
 
 def test_one_event_is_matched_by_text_tests_too(monkeypatch: pytest.MonkeyPatch) -> None:
