@@ -132,7 +132,7 @@ class MatchIndex:
     def match_ids(self, event: Mapping[str, Any]) -> npt.NDArray[np.int64]:
         """The same as an array: of an event that hundreds want, most of the time of `match` goes into making Python ints."""
         try:
-            return self._cells.single().match(event, as_array=True)
+            return (self._cells.one or self._cells.single()).match(event, as_array=True)
         except (EventError, AttributeError):  # nested, or wrong, or no dict at all
             return self._cells.single().match(self._flat(event), as_array=True)
 

@@ -162,3 +162,16 @@ def test_a_character_is_a_code_point() -> None:
     assert Pattern.of("_").matches("\U0001f600")
     assert not Pattern.of("_").matches("e\u0301")
     assert Pattern.of("a%b").matches("a\n\0b")
+
+
+def test_many_patterns_are_told_apart_by_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All hundred read together letter by letter would take seconds; strings that match are easily put together."""
+    monkeypatch.setattr(patterns, "_walk", lambda *_: pytest.fail("read letter by letter"))
+    wanted = (Pattern.of("begin%"), *(Pattern.of(f"%a{number}b_%") for number in range(100)), Pattern.of("%end"))
+    assert not have_no_match(wanted)
+    assert not any(imply_together(wanted, Pattern.of(f"%c{number}d%")) for number in range(100))
+
+
+def test_no_letter_is_left_for_an_example() -> None:
+    every = "".join(map(chr, range(0xE000, 0xF8FF)))
+    assert not have_no_match((Pattern.of(f"%{every}%"), Pattern.of(f"%{every[::-1]}%")))

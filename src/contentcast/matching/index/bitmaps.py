@@ -169,16 +169,6 @@ class Bitmaps:
         """Those that hold an entry."""
         return np.setdiff1d(np.arange(int(self.numbers[_USED])), self.free[: int(self.numbers[_FREE])])
 
-    def all_codes(self, slots: Ints, dictionaries: dict[str, Dictionary]) -> dict[str, Ints]:
-        """What the entries in these slots ask for: for each attribute their codes, -1 where they do not test it."""
-        found = {}
-        for name in self.names:
-            each = dictionaries[name]
-            at, full = 2 * int(np.searchsorted(self.words, each.word)), (1 << each.bits) - 1
-            codes = (self.entries[slots, at] >> each.shift) & full
-            found[name] = np.where((self.entries[slots, at + 1] >> each.shift) & full != 0, codes, -1)
-        return found
-
     def arrays(self) -> dict[str, Any]:
         names = (
             "values", "codes", "field_of", "stride", "first_row", "rows", "named", "without", "ids", "words", "entries",

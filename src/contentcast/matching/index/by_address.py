@@ -19,12 +19,14 @@ import numpy as np
 
 from contentcast.matching.index import kernels
 from contentcast.matching.index.codes import ABSENT_KEY
-from contentcast.matching.index.layout import Bits, Cells, Events, Groups
+from contentcast.matching.index.layout import PLACE, Bits, Cells, Events, Groups
 from contentcast.matching.index.memory import address_of, int_line, ints, long_line, longs
 from contentcast.matching.index.scales import look_up_keys
 
 FLOATS = 5
 """Where in the header the columns begin."""
+MOST_NUMBERS = 1 << 20
+"""In a header."""
 ONE_NUMBERS = 4
 """Where in what is given for one event its words begin."""
 TEXT_ARRAYS = 5
@@ -107,7 +109,7 @@ def match_one(at):
     good part of the time of a quick event.
     """
     given = long_line(at, ONE_NUMBERS)
-    header, out, numbers_at = long_line(given[0], FLOATS), long_line(given[1], given[2]), at + 8 * ONE_NUMBERS
+    header, out, numbers_at = long_line(given[0], MOST_NUMBERS), long_line(given[1], given[2]), at + 8 * ONE_NUMBERS
     words, coded, keyed = header[2], header[3], header[4]
     numbers = long_line(numbers_at, words + coded + keyed)
     groups, cells, bits, scales = _index_arrays(header)
@@ -150,9 +152,13 @@ def match_one(at):
     return count
 
 
+DIGIT_BITS = 10
+"""Of a digit that ids are sorted by, at most."""
+
+
 @nb.njit(nogil=True, cache=True)
 def _sort(ids, count):
-    """The first so many of the ids, in place: few by insertion, more by their digits, eleven bits each."""
+    """The first so many of the ids, in place: few by insertion, more by their digits."""
     if count <= 32:
         for i in range(1, count):
             each, k = ids[i], i
@@ -161,27 +167,35 @@ def _sort(ids, count):
                 k -= 1
             ids[k] = each
         return
-    highest = np.int64(0)
-    for i in range(count):
+    highest, bits = np.int64(0), 0
+    for i in range(PLACE(count)):
         highest |= ids[i]
-    here, there = ids, np.empty(count, np.int64)
-    starts = np.empty(2048, np.int64)
-    shift = 0
-    while shift < 63 and highest >> shift != 0:
-        starts[:] = 0
-        for i in range(count):
-            starts[(here[i] >> shift) & 2047] += 1
-        at = np.int64(0)
-        for digit in range(2048):
-            size = starts[digit]
-            starts[digit] = at
+    while highest >> bits != 0:
+        bits += 1
+    digits = (bits + DIGIT_BITS - 1) // DIGIT_BITS
+    wide = (bits + digits - 1) // digits if digits > 0 else 0  # all of about the same size
+    mask = np.int64((1 << wide) - 1)
+    starts = np.zeros(digits << DIGIT_BITS, np.int32)
+    for i in range(PLACE(count)):
+        each = ids[i]
+        for digit in range(digits):
+            starts[PLACE(digit << DIGIT_BITS | (each & mask))] += np.int32(1)
+            each >>= wide
+    here, there = address_of(ids), np.empty(count, np.int64)
+    one, other = long_line(here, count), long_line(address_of(there), count)
+    for digit in range(digits):
+        begin, shift, at = PLACE(digit << DIGIT_BITS), wide * digit, np.int32(0)
+        for k in range(begin, begin + PLACE(mask + 1)):
+            size = starts[k]
+            starts[k] = at
             at += size
-        for i in range(count):
-            digit = (here[i] >> shift) & 2047
-            there[starts[digit]] = here[i]
-            starts[digit] += 1
-        here, there = there, here
-        shift += 11
-    if (shift // 11) & 1:
-        for i in range(count):
-            ids[i] = here[i]
+        for i in range(PLACE(count)):
+            each = one[i]
+            place = begin | PLACE((each >> shift) & mask)
+            other[PLACE(starts[place])] = each
+            starts[place] += np.int32(1)
+        one, other = other, one
+    if digits & 1:
+        for i in range(PLACE(count)):
+            other[i] = one[i]
+    there[0] = 0  # used until now

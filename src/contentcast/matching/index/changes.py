@@ -1,6 +1,6 @@
-"""The kernels that change cells, tables and references; `store` and `engine` call them.
+"""The kernels that change cells, tables and references, except that entries come (`appending`); `store` and `engine` call them.
 
-A cell that is full moves to the arena's end with twice the room; an entry that goes is replaced by its cell's last one.
+An entry that goes is replaced by its cell's last one.
 """
 
 # Numba infers the types, and the callers in `store` and `engine` are typed.
@@ -13,86 +13,12 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from contentcast.matching.index.kernels import spread
-from contentcast.matching.index.layout import (
-    ABSENT_CODE,
-    BASE,
-    COUNT,
-    GREATEST_CODE,
-    GROUP,
-    OUTPUT,
-    PLAIN,
-    ROOM,
-    SLACK,
-)
+from contentcast.matching.index.lanes import prefetch
+from contentcast.matching.index.layout import ABSENT_CODE, BASE, CELL_ROW, COUNT, GREATEST_CODE, GROUP, OUTPUT, ROOM
+from contentcast.matching.index.small_steps import spread
 
-
-@nb.njit(nogil=True, cache=True)
-def place_numbers(entry, numbers, place, otherwise, out):
-    """out[place[entry[i]]] = numbers[i], where the entry has a place; otherwise what is said."""
-    out[:] = otherwise
-    for i in range(len(entry)):
-        if place[entry[i]] >= 0:
-            out[place[entry[i]]] = numbers[i]
-
-
-@nb.njit(nogil=True, cache=True)
-def append_entries(cells, rows, cell_of, columns, lengths, free):
-    """Append each row to its cell, rows of one cell coming one after the other.
-
-    A new cell gets room for what comes, a full one moves to the arena's end with twice the room. Returns the new end and how
-    many were appended: if the arena is too small, the caller grows it and goes on with the rest.
-    """
-    width = columns.shape[0]
-    done = 0
-    for i in range(len(rows)):
-        cell = cell_of[i]
-        count, room = cells.cell[cell, COUNT], cells.cell[cell, ROOM]
-        if count == room:
-            wider = max(np.int64(4), np.int64(room) * 2)
-            if room == 0:
-                wider = 1
-                while i + wider < len(rows) and cell_of[i + wider] == cell:
-                    wider += 1
-            if free + wider * width + SLACK > len(cells.arena):
-                break
-            base = cells.cell[cell, BASE]
-            for column in range(width):
-                for k in range(count):
-                    cells.arena[free + column * wider + k] = cells.arena[base + column * room + k]
-            cells.cell[cell, BASE] = free
-            cells.cell[cell, ROOM] = wider
-            room = wider
-            free += wider * width
-        base = cells.cell[cell, BASE]
-        for column in range(width):
-            cells.arena[base + column * room + count] = columns[column, rows[i]]
-        cells.cell[cell, COUNT] = count + 1
-        cells.cell[cell, OUTPUT] += lengths[rows[i]]
-        if columns[0, rows[i]] < 0:
-            cells.cell[cell, PLAIN] = 0
-        done += 1
-    return free, done
-
-
-@nb.njit(nogil=True, cache=True)
-def find_or_add_cells(cells, group_of, key_of, group, hashed, table, size, shift, keys, next_cell, found):
-    """The cell of each key in a group's table, hashed or direct; new keys get the next cells. Returns the one after these."""
-    slots = cells.table
-    for i in range(len(keys)):
-        key = keys[i]
-        slot = table + (spread(key, shift) if hashed else key)
-        while hashed and slots[slot, 1] >= 0 and slots[slot, 0] != key:
-            slot = table + ((slot - table + 1) & (size - 1))
-        if slots[slot, 1] < 0:
-            if hashed:
-                slots[slot, 0] = key
-            slots[slot, 1] = next_cell
-            group_of[next_cell], key_of[next_cell] = group, key
-            cells.cell[next_cell, PLAIN], cells.cell[next_cell, GROUP] = 1, group
-            next_cell += 1
-        found[i] = slots[slot, 1]
-    return next_cell
+AHEAD = 16
+"""How many later the id is looked up whose slot is fetched now."""
 
 
 @nb.njit(nogil=True, cache=True)
@@ -148,17 +74,18 @@ def remove_ids(cells, references, shift, widths, ids, wanted, slots):
     count = 0
     for i in range(len(ids)):
         slot = find_id(references, shift, ids[i])
-        at = references.head[slot]
+        at = references.head[slot] - 1
         while at >= 0:
             cell = references.cell[at]
             if cell >= 0:
                 k, in_run = find_entry(cells, cell, wanted[i], 0)
-                remove_entry(cells, cell, widths[cells.cell[cell, GROUP]], k, in_run)
+                if k >= 0:  # else it was never put there (`Filing.insert`)
+                    remove_entry(cells, cell, widths[cells.cell[cell, GROUP]], k, in_run)
             elif cell < -1:
                 slots[count] = ~cell - 1
                 count += 1
             at = references.next[at]
-        references.head[slot] = -2
+        references.head[slot] = GONE
     return count
 
 
@@ -170,23 +97,35 @@ def places_of(cells, references, shift, ids, wanted, owner, cell_of, inside):
     """
     count = 0
     for i in range(len(ids)):
-        first = references.head[find_id(references, shift, ids[i])]
-        at = first
+        at = references.head[find_id(references, shift, ids[i])] - 1
         while at >= 0:
-            cell = references.cell[at]
-            if cell != -1:
-                owner[count], cell_of[count], inside[count] = i, cell, 0
-                if cell >= 0:
-                    k, _ = find_entry(cells, cell, wanted[i], 0)
-                    other = first
-                    while other != at:  # a cell that holds several of them comes as often
-                        if references.cell[other] == cell:
-                            k, _ = find_entry(cells, cell, wanted[i], k + 1)
-                        other = references.next[other]
-                    inside[count] = k
+            if references.cell[at] != -1:
+                owner[count], cell_of[count], inside[count] = i, references.cell[at], 0
                 count += 1
             at = references.next[at]
+    for k in range(count):
+        _fetch_cell(cells, cell_of, count, k)
+        if cell_of[k] < 0:
+            continue
+        begin, other = np.int64(0), k - 1
+        while other >= 0 and owner[other] == owner[k]:  # a cell that holds several of its entries comes as often
+            if cell_of[other] == cell_of[k]:
+                begin = inside[other] + 1
+                break
+            other -= 1
+        inside[k], _ = find_entry(cells, cell_of[k], wanted[owner[k]], begin)
     return count
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _fetch_cell(cells, cell_of, count, k):
+    """Have the row of one of the next cells, and the ids of one before it, fetched from memory."""
+    ahead, near = cell_of[min(k + AHEAD, count - 1)], cell_of[min(k + AHEAD // 2, count - 1)]
+    if ahead >= 0:
+        prefetch(cells.cell, CELL_ROW * ahead)
+    if near >= 0:
+        prefetch(cells.arena, cells.cell[near, BASE])
+        prefetch(cells.arena, cells.cell[near, BASE] + 16)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -194,10 +133,11 @@ def count_references(references, shift, ids):
     """How many references the ids have together; -1 - i if ids[i] is not there."""
     count = 0
     for i in range(len(ids)):
+        _fetch_slot(references, shift, ids, i)
         slot = find_id(references, shift, ids[i])
         if slot < 0:
             return -1 - i
-        at = references.head[slot]
+        at = references.head[slot] - 1
         while at >= 0:
             count += 1
             at = references.next[at]
@@ -215,14 +155,18 @@ def recode(cells, mine, column, old, new):
                 cells.arena[k] = new[np.searchsorted(old, code)]
 
 
+FREE, GONE = 0, -1
+
+
 class References(NamedTuple):
     """Subscription id -> its cells: an open table of ids with the head of a chain of cells.
 
-    A cell below -1 is ~(a slot of the bitmaps + 1).
+    A cell below -1 is ~(a slot of the bitmaps + 1). A free slot is all zeros, so that a large table takes no memory until it is
+    used.
     """
 
     id: np.ndarray
-    head: np.ndarray  # -1: never used, -2: removed
+    head: np.ndarray  # FREE, GONE, or one more than its place in the chains
     cell: np.ndarray
     next: np.ndarray
 
@@ -233,27 +177,55 @@ def find_id(references, shift, wanted):
     slot = spread(wanted, shift)
     while True:
         head = references.head[slot]
-        if head == -1:
+        if head == FREE:
             return np.int64(-1)
-        if head != -2 and references.id[slot] == wanted:
+        if head != GONE and references.id[slot] == wanted:
             return slot
         slot = (slot + 1) & (len(references.id) - 1)
+
+
+@nb.njit(nogil=True, cache=True)
+def _fetch_slot(references, shift, ids, i):
+    """Have what `find_id` will need for one of the next ids fetched from memory: they lie anywhere."""
+    slot = spread(ids[min(i + AHEAD, len(ids) - 1)], shift)
+    prefetch(references.head, slot)
+    prefetch(references.id, slot)
 
 
 @nb.njit(nogil=True, cache=True)
 def are_known(references, shift, ids, found):
     """Which of the ids are there."""
     for i in range(len(ids)):
+        _fetch_slot(references, shift, ids, i)
         found[i] = find_id(references, shift, ids[i]) >= 0
 
 
+FIT, TOO_LARGE, KNOWN, TWICE = 0, 1, 2, 3
+
+
 @nb.njit(nogil=True, cache=True)
-def first_known(references, shift, ids):
-    """The position of the first id that is already there, or -1."""
+def first_unfit(references, shift, ids, end):
+    """The place of the first id that cannot be added, and why: it is none (below 0, or `end` and above), or already there, or
+    comes twice.
+    """
+    size, bits = 16, 4
+    while size < 2 * len(ids):
+        size, bits = 2 * size, bits + 1
+    seen = np.full(size, -1, np.int64)
     for i in range(len(ids)):
-        if find_id(references, shift, ids[i]) >= 0:
-            return i
-    return -1
+        each = ids[i]
+        _fetch_slot(references, shift, ids, i)
+        if each < 0 or each >= end:
+            return i, TOO_LARGE
+        if find_id(references, shift, each) >= 0:
+            return i, KNOWN
+        slot = spread(each, 64 - bits)
+        while seen[slot] >= 0:
+            if seen[slot] == each:
+                return i, TWICE
+            slot = (slot + 1) & (size - 1)
+        seen[slot] = each
+    return -1, FIT
 
 
 @nb.njit(nogil=True, cache=True)
@@ -264,15 +236,15 @@ def add_references(references, shift, ids, cells, at):
         slot = find_id(references, shift, ids[i])
         if slot < 0:
             slot = spread(ids[i], shift)
-            while references.head[slot] >= 0:
+            while references.head[slot] > 0:
                 slot = (slot + 1) & (len(references.id) - 1)
             references.id[slot] = ids[i]
-            references.head[slot] = at + i
+            references.head[slot] = at + i + 1
             references.next[at + i] = -1
             new += 1
         else:
-            references.next[at + i] = references.head[slot]
-            references.head[slot] = at + i
+            references.next[at + i] = references.head[slot] - 1
+            references.head[slot] = at + i + 1
         references.cell[at + i] = cells[i]
     return new
 
@@ -281,9 +253,9 @@ def add_references(references, shift, ids, cells, at):
 def move_references(old, references, shift):
     """Fill a larger table with the ids of the old one; chains stay where they are."""
     for slot in range(len(old.id)):
-        if old.head[slot] >= 0:
+        if old.head[slot] > 0:
             to = spread(old.id[slot], shift)
-            while references.head[to] >= 0:
+            while references.head[to] > 0:
                 to = (to + 1) & (len(references.id) - 1)
             references.id[to] = old.id[slot]
             references.head[to] = old.head[slot]

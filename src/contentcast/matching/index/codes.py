@@ -31,7 +31,6 @@ ABSENT_KEY: Final = -(2**63)
 """The order key of an absent attribute: below every other, so that no range but an explicit one holds it."""
 
 Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
 
 
 @dataclass(slots=True)
@@ -74,14 +73,18 @@ class Dictionary:
             del self.values[count:]
             self._table = None
 
-    def codes_of(self, values: pa.Array | Ints) -> Codes:
-        """The same for a column of values (or keys)."""
-        if isinstance(values, pa.Array):
-            encoded = values.dictionary_encode()
-            distinct = np.array([self.code(each) for each in encoded.dictionary.to_pylist()], np.int32)
-            return distinct[encoded.indices.to_numpy(zero_copy_only=False)] if len(distinct) else np.zeros(0, np.int32)
-        distinct_keys, inverse = np.unique(values, return_inverse=True)
-        return np.array([self.code(int(each)) for each in distinct_keys], np.int32)[inverse]
+    def codes_of(self, values: pa.Array | Ints) -> Ints:
+        """The same for many values (or keys), of which none is absent."""
+        table, codes = self.table(), np.zeros(len(values), np.int64)
+        if isinstance(table, KeyTable):
+            table.look_up(values, None, codes, 0)
+        else:
+            table.look_up(values, FIRST, codes, 0)
+        new = np.flatnonzero(codes == UNKNOWN)
+        if len(new):
+            listed = values.take(pa.array(new)).to_pylist() if isinstance(values, pa.Array) else values[new].tolist()
+            codes[new] = [self.code(each) for each in listed]
+        return codes
 
     def look_up(self, column: pa.Array, word: Ints) -> None:
         """An event column's codes, put into their bits of the events' words."""

@@ -20,15 +20,18 @@ from contentcast.matching.index import changes, layout
 from contentcast.matching.index.answers import MOST_REMEMBERED
 from contentcast.matching.index.by_address import addresses, match_many
 from contentcast.matching.index.codes import column_keys
-from contentcast.matching.index.entries import Attributes, entries_of, joined, recoded, texts_of
+from contentcast.matching.index.entries import Attributes, Recoding, entries_of, joined, texts_of
 from contentcast.matching.index.filing import Filing
+from contentcast.matching.index.groups import group_arrays
 from contentcast.matching.index.loading import load_changing_kernels
 from contentcast.matching.index.matches import STREAMED_FROM, Matches, Run
+from contentcast.matching.index.memory import planes
 from contentcast.matching.index.moving import Move
-from contentcast.matching.index.reading import read_all, read_entry, read_slot
+from contentcast.matching.index.reading import read_all, read_predicate
 from contentcast.matching.index.room import room_for
 from contentcast.matching.index.single import SingleMatcher
 from contentcast.matching.index.store import Store
+from contentcast.matching.index.whole import Whole
 from contentcast.model.errors import ContentcastError
 from contentcast.model.predicate import Predicate
 from contentcast.model.space import Space
@@ -47,23 +50,6 @@ little with every change (`moving`).
 MANY: Final = 1000
 """Whoever adds so many will want changes to be quick."""
 MOST_IDS: Final = 2**62
-
-
-def _planes(columns: int, *planes: tuple[int, Any]) -> tuple[list[int], list[Any]]:
-    """Addresses and lengths of planes of so many rows each, and the planes, all in one piece of memory.
-
-    Asking NumPy for an array's address takes a microsecond, so it is asked once.
-    """
-    sizes = [-(-rows * columns * np.dtype(kind).itemsize // 64) * 64 for rows, kind in planes]
-    piece = np.empty(max(1, sum(sizes)), np.uint8)
-    address, begin = piece.__array_interface__["data"][0], 0
-    found: list[int] = []
-    views = []
-    for (rows, kind), size in zip(planes, sizes, strict=True):
-        found += (address + begin, rows, columns)
-        views.append(np.ndarray((rows, columns), kind, piece, begin))
-        begin += size
-    return found, views
 
 
 _NO_TEXTS: Final = (
@@ -138,27 +124,26 @@ class CellIndex:
         except BaseException:
             self.attributes.shrink(sizes)
             raise
-        self.filing.insert(ids, entries)
-        self.count += len(ids)
-        self.worn += len(ids)
-        self._keep_house(ids, came=True)
+        with Whole():
+            self.filing.insert(ids, entries)
+            self.count += len(ids)
+            self.worn += len(ids)
+            self._keep_house(ids, came=True)
 
     def _check_new(self, ids: Ints) -> None:
-        if len(ids) and (ids.min() < 0 or ids.max() >= MOST_IDS):
-            wrong = int(ids.min() if ids.min() < 0 else ids.max())
-            raise ContentcastError(f"subscription ids are from 0 to 2^62 - 1, not {wrong}")
-        at = changes.first_known(self.store.references, self.store.reference_shift, ids)
-        if at >= 0:
+        at, why = changes.first_unfit(self.store.references, self.store.reference_shift, ids, MOST_IDS)
+        if why == changes.TOO_LARGE:
+            raise ContentcastError(f"subscription ids are from 0 to 2^62 - 1, not {int(ids[at])}")
+        if why == changes.KNOWN:
             raise ContentcastError(f"subscription {int(ids[at])} is already there; remove it first")
-        distinct, counts = np.unique(ids, return_counts=True)
-        if len(distinct) < len(ids):
-            raise ContentcastError(f"subscription {int(distinct[counts > 1][0])} is given twice")
+        if why == changes.TWICE:
+            raise ContentcastError(f"subscription {int(ids[at])} is given twice")
 
     def _plan_anew(self, ids: Ints, table: PredicateTable) -> None:
         """Plan for what is there and what comes, and file it all."""
         old_ids = self.ids()
         fresh = Attributes(self.space, answers=self.attributes.answers)
-        old = recoded(read_all(self.attributes, self.filing, self.store, old_ids), self.attributes, fresh)
+        old = Recoding(self.attributes, fresh).recoded(read_all(self.filing, old_ids))
         fresh.texts = {name: self.attributes.texts[name] for name in texts_of(old)}
         fresh.keep_texts(texts_of(old))
         if len(ids) >= MANY:
@@ -166,8 +151,9 @@ class CellIndex:
         filing = Filing(fresh, Store())
         entries = joined([old, entries_of(table, fresh)], [len(old_ids), len(ids)])
         filing.insert(np.concatenate([old_ids, ids]), entries, filing.plan(entries))
-        self.count += len(ids)
-        self._use(filing)
+        with Whole():
+            self.count += len(ids)
+            self._use(filing)
 
     def remove(self, ids: Ints) -> None:
         """All of them, or none if one is not there; each is given once."""
@@ -176,9 +162,10 @@ class CellIndex:
             raise ContentcastError(f"there is no subscription {int(ids[-1 - count])}")
         if self.store.thaw():
             self._views = self.one = None
-        self.store.remove(ids)
-        self.count -= len(ids)
-        self._keep_house(ids, came=False)
+        with Whole():
+            self.store.remove(ids)
+            self.count -= len(ids)
+            self._keep_house(ids, came=False)
 
     def _keep_house(self, ids: Ints, came: bool) -> None:
         """These came, or went: begin to move to a new plan when the one there is no longer fits, or go on with it."""
@@ -220,15 +207,7 @@ class CellIndex:
         """What a subscription asks for, read back from its entries."""
         if subscription not in self:
             raise ContentcastError(f"there is no subscription {subscription}")
-        cells = self.views().cells
-        wanted = self.store.tagged(subscription)
-        found = [read_slot(self.attributes, self.store.bitmaps, slot) for slot in self.store.slots_of(subscription)]
-        for cell in set(self.store.cells_of(subscription)):
-            at, _ = changes.find_entry(cells, cell, wanted, 0)
-            while at >= 0:
-                found.append(read_entry(self.attributes, self.filing.scales, self.store, cell, int(at)))
-                at, _ = changes.find_entry(cells, cell, wanted, at + 1)
-        return Predicate.of(self.space, found)
+        return read_predicate(self.filing, subscription)
 
     def statistics(self) -> dict[str, Any]:
         store = self.store
@@ -275,11 +254,11 @@ class CellIndex:
         pairs = np.array([key for each in sets for key in each], np.int64)
         tests = [test for group in self.store.groups for test in group.tests]
         coded = {name for kind, name in tests if kind in ("range", "low", "high")}
-        coded |= {gate.attribute for gate in self.filing.gates if gate.kind == "cells"}
+        coded |= {group.gate.attribute for group in self.store.groups if group.gate.kind == "cells"}
         code_column = {name: at for at, name in enumerate(sorted(coded))}
         key_column = {name: at for at, name in enumerate(sorted({name for kind, name in tests if kind == "set"}))}
         text_column = {name: at for at, name in enumerate(self.attributes.texts)}
-        groups = self.store.group_arrays(code_column, key_column, text_column)
+        groups = group_arrays(self.store.groups, code_column, key_column, text_column)
         cells = self.store.cells(starts, pairs)
         bits = self.store.bitmaps.view(self.attributes.dictionaries)
         arrays = [*groups, *cells, *bits]
@@ -308,7 +287,7 @@ class CellIndex:
         def column(name: str) -> pa.Array:
             return records.column(names.index(name)) if name in names else pa.nulls(count, self.space.kinds[name].arrow)
 
-        batch, (words, codes, ranks, set_keys) = _planes(
+        batch, (words, codes, ranks, set_keys) = planes(
             count, (self.filing.words, np.int64), (len(views.code_column), np.int32), (len(views.code_column), np.int32),
             (len(views.key_column), np.int64),
         )  # fmt: skip

@@ -52,6 +52,11 @@ class Attributes:
     answers: Answers = field(default_factory=Answers)
     sets: list[tuple[int, ...]] = field(default_factory=list)
     set_numbers: dict[tuple[int, ...], int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(init=False)
+    """Of each attribute its place in the space."""
+
+    def __post_init__(self) -> None:
+        self.numbers = {name: number for number, name in enumerate(self.space.names)}
 
     def dictionary(self, name: str) -> Dictionary:
         found = self.dictionaries.get(name)
@@ -110,25 +115,29 @@ class Entries:
 
 
 def entries_of(table: PredicateTable, attributes: Attributes) -> Entries:
-    count = table.conjunction_count
     used = {name: column for name, column in table.columns.items() if len(column.conjunction)}
+    conjunctions = np.bincount(table.predicate_of, minlength=table.count)
     special = _special(used)
-    plain = np.ones(count, np.bool_)
+    if not len(special):
+        columns = {}
+        for name, column in used.items():
+            for form, rows, value, last in _plain_forms(name, column, None, attributes):
+                columns[form, name] = Column(column.conjunction if rows is None else column.conjunction[rows], value, last)
+        return Entries(table.conjunction_count, table.predicate_of, (conjunctions > 1)[table.predicate_of], columns)
+    plain = np.ones(table.conjunction_count, np.bool_)
     plain[special] = False
     number = np.cumsum(plain) - 1  # conjunction -> entry, for the plain ones
-    owners = [table.predicate_of[plain]]
     pieces: dict[tuple[str, str], list[tuple[Any, Any, Any]]] = {}
     for name, column in used.items():
-        for form, rows, value, last in _plain_forms(name, column, plain, attributes):
+        for form, rows, value, last in _plain_forms(name, column, np.flatnonzero(plain[column.conjunction]), attributes):
             pieces.setdefault((form, name), []).append((number[column.conjunction[rows]], value, last))
-    conjunctions = np.bincount(table.predicate_of, minlength=table.count) if count else np.zeros(table.count, np.int64)
     made = _SpecialEntries(attributes, int(plain.sum()))
     for conjunction in special.tolist():
         predicate = int(table.predicate_of[conjunction])
         made.add(predicate, table.conjunction(conjunction), max(1, MOST_ENTRIES // int(conjunctions[predicate])))
     for key, lists in made.columns.items():
         pieces.setdefault(key, []).append(tuple(np.array(each, np.int64) for each in lists))  # type: ignore[arg-type]
-    owner = np.concatenate([*owners, np.array(made.owners, np.int64)])
+    owner = np.concatenate([table.predicate_of[plain], np.array(made.owners, np.int64)])
     columns = {
         key: Column(*(parts[0] if len(parts) == 1 else (np.concatenate([part[i] for part in parts]) for i in range(3))))
         for key, parts in pieces.items()
@@ -150,25 +159,31 @@ def _special(columns: dict[str, ConstraintColumn]) -> Ints:
 
 
 def _plain_forms(
-    name: str, column: ConstraintColumn, plain: npt.NDArray[np.bool_], attributes: Attributes
-) -> Iterator[tuple[str, Any, Ints, Ints]]:
-    rows = np.flatnonzero(plain[column.conjunction])
-    if column.kind.name not in KEYED:
-        if len(rows):
-            dictionary = attributes.dictionary(name)
-            used = np.flatnonzero(np.bincount(column.code[rows], minlength=len(column.values)))
-            values = column.values.take(pa.array(used)) if len(used) < len(column.values) else column.values
-            codes = np.zeros(len(column.values), np.int64)
-            codes[used] = [dictionary.code(each) for each in values.to_pylist()]
-            yield "equal", rows, codes[column.code[rows]], np.zeros(len(rows), np.int64)
+    name: str, column: ConstraintColumn, rows: Ints | None, attributes: Attributes
+) -> Iterator[tuple[str, Ints | None, Ints, Ints]]:
+    """What these rows of a column ask, or all if None, by form: which of them, value and last."""
+    if rows is not None and not len(rows):
         return
-    first, last = column.first[rows], column.last[rows]
+    if column.kind.name not in KEYED:
+        dictionary = attributes.dictionary(name)
+        wanted = column.code if rows is None else column.code[rows]
+        used = np.flatnonzero(np.bincount(wanted, minlength=len(column.values)))
+        values = column.values.take(pa.array(used)) if len(used) < len(column.values) else column.values
+        codes = np.zeros(len(column.values), np.int64)
+        codes[used] = dictionary.codes_of(values)
+        yield "equal", rows, codes[wanted], np.zeros(len(wanted), np.int64)
+        return
+    first, last = (column.first, column.last) if rows is None else (column.first[rows], column.last[rows])
     single = first == last
     if single.any():
-        codes = attributes.dictionary(name).codes_of(first[single]).astype(np.int64)
-        yield "equal", rows[single], codes, np.zeros(len(codes), np.int64)
-    if not single.all():
-        yield "range", rows[~single], np.maximum(first[~single], ABSENT_KEY + 1), last[~single]
+        at = np.flatnonzero(single)
+        codes = attributes.dictionary(name).codes_of(first[at])
+        yield "equal", at if rows is None else rows[at], codes, np.zeros(len(codes), np.int64)
+        if len(at) == len(first):
+            return
+        at = np.flatnonzero(~single)
+        rows, first, last = at if rows is None else rows[at], first[at], last[at]
+    yield "range", rows, np.maximum(first, ABSENT_KEY + 1), last
 
 
 class _SpecialEntries:
@@ -274,21 +289,48 @@ def joined(parts: list[Entries], predicates: list[int]) -> Entries:
     )
 
 
-def recoded(entries: Entries, old: Attributes, new: Attributes) -> Entries:
-    """Entries of the old attributes with the numbers of the new ones, which get the values and sets that they do not have yet;
-    texts are the same.
+class Recoding:
+    """From the numbers of old attributes to those of new ones, which get the values and sets that they do not have yet; texts
+    are the same.
     """
-    for (form, name), column in entries.columns.items():
-        if form not in ("equal", "set"):
-            continue
-        used, place = np.unique(column.value, return_inverse=True)
+
+    def __init__(self, old: Attributes, new: Attributes) -> None:
+        self._old, self._new = old, new
+        self._numbers: dict[tuple[str, str], Ints] = {}
+
+    def recoded(self, entries: Entries) -> Entries:
+        """Entries of the old attributes, as those of the new ones."""
+        for (form, name), column in entries.columns.items():
+            if form in ("equal", "set"):
+                numbers = self._up_to_date(form, name)
+                missing = numbers[column.value] < 0
+                if missing.any():
+                    self._learn(form, name, numbers, np.unique(column.value[missing]))
+                column.value = numbers[column.value]
+        return entries
+
+    def _up_to_date(self, form: str, name: str) -> Ints:
+        """The new number of each old one, -1 where it has none yet."""
+        wanted = FIRST + len(self._old.dictionaries[name]) if form == "equal" else len(self._old.sets)
+        numbers = self._numbers.get((form, name), _NO_NUMBERS)
+        if len(numbers) < wanted:
+            larger = np.full(2 * wanted, -1, np.int64)
+            larger[: len(numbers)] = numbers
+            if form == "equal":
+                larger[:FIRST] = np.arange(FIRST)
+                self._new.dictionary(name)
+            numbers = self._numbers[form, name] = larger
+        return numbers
+
+    def _learn(self, form: str, name: str, numbers: Ints, used: Ints) -> None:
         if form == "equal":
-            values, dictionary = old.dictionaries[name].values, new.dictionary(name)
-            numbers = [code if code < FIRST else dictionary.code(values[code - FIRST]) for code in used.tolist()]
+            values, dictionary = self._old.dictionaries[name].values, self._new.dictionary(name)
+            numbers[used] = [dictionary.code(values[code - FIRST]) for code in used.tolist()]
         else:
-            numbers = [new.set_number(old.sets[number]) for number in used.tolist()]
-        column.value = np.array(numbers, np.int64)[place]
-    return entries
+            numbers[used] = [self._new.set_number(self._old.sets[number]) for number in used.tolist()]
+
+
+_NO_NUMBERS: Final = np.zeros(0, np.int64)
 
 
 def texts_of(entries: Entries) -> dict[str, set[int]]:

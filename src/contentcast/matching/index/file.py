@@ -1,6 +1,6 @@
 """An index as one file that processes map and share.
 
-    CONTENTCAST INDEX 4\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
+    CONTENTCAST INDEX 5\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
 
 The description holds the space, the dictionaries, the text constraints, the groups and where each array lies; the arrays are
 mapped, so opening takes as long as reading the description and no array is read until it is used. Text constraints are filed
@@ -22,9 +22,9 @@ import numpy as np
 from contentcast.matching.index.changes import References
 from contentcast.matching.index.codes import Dictionary
 from contentcast.matching.index.engine import CellIndex
+from contentcast.matching.index.groups import Group
 from contentcast.matching.index.plan import Gate
 from contentcast.matching.index.scales import Scale
-from contentcast.matching.index.store import Group
 from contentcast.model.constraint import Constraint
 from contentcast.model.errors import ContentcastError
 from contentcast.model.kinds import TOP, Kind
@@ -32,13 +32,16 @@ from contentcast.model.patterns import Pattern
 from contentcast.model.ranges import Ranges
 from contentcast.model.space import Space
 
-MAGIC: Final = b"CONTENTCAST INDEX 4\n"
+MAGIC: Final = b"CONTENTCAST INDEX 5\n"
 _ALIGNED: Final = 64
+_NUMBERS: Final = (
+    "free", "cell_count", "table_end", "several_count", "slots_used", "references_used", "run_count", "run_end",
+)  # fmt: skip
+"""Of the store, how much of its arrays is used."""
 
 
 def save_index(index: CellIndex, path: Path) -> None:
     arrays = {name: np.ascontiguousarray(array) for name, array in index.store.arrays().items()}
-    arrays["arena"] = arrays["arena"][: index.store.free + 64]
     arrays |= {f"grid.{name}": grid for name, grid in index.filing.grids.items()}
     for name, scale in index.filing.scales.items():
         arrays |= {f"points.{name}": scale.points, f"codes.{name}": scale.codes}
@@ -113,10 +116,7 @@ def _describe(index: CellIndex) -> dict[str, Any]:
             for name, text in index.attributes.texts.items()
         },
         "sets": index.attributes.sets,
-        "numbers": {
-            each: getattr(store, each)
-            for each in ("free", "cell_count", "table_end", "several_count", "slots_used", "references_used")
-        },
+        "numbers": {each: getattr(store, each) for each in _NUMBERS},
         "several": store.several_numbers,
         "bitmaps": store.bitmaps.names,
     }

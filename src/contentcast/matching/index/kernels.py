@@ -65,7 +65,6 @@ from contentcast.matching.index.layout import (
     RANGE_LOW,
     ROOM,
     SLACK,
-    SPREAD,
     STREAMED,
     STRETCH,
     T_HIGH,
@@ -87,73 +86,7 @@ from contentcast.matching.index.small_cells import (
     test_word_range,
     test_word_range_low,
 )
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def spread(key, shift):
-    return ((key * np.int64(SPREAD)) >> shift) & ((np.int64(1) << (np.int64(64) - shift)) - np.int64(1))
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def _in_sorted(numbers, start, end, wanted):
-    """Does the ascending stretch hold the number?"""
-    last = end
-    while start < end:
-        middle = (start + end) >> 1
-        if numbers[middle] < wanted:
-            start = middle + 1
-        else:
-            end = middle
-    return start < last and numbers[start] == wanted
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def _in_set(set_start, set_pairs, number, key):
-    low, high = set_start[number], set_start[number + 1]
-    first = low
-    while low < high:
-        middle = (low + high) >> 1
-        if set_pairs[2 * middle] <= key:
-            low = middle + 1
-        else:
-            high = middle
-    return low > first and key <= set_pairs[2 * (low - 1) + 1]
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def _text_holds(holds, holds_begin, holds_end, fails, fails_begin, fails_end, tagged):
-    if tagged & 2:
-        return not _in_sorted(fails, fails_begin, fails_end, tagged >> 2)
-    return _in_sorted(holds, holds_begin, holds_end, tagged >> 2)
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def _name_ids(out, start, end, tagged_ids, event, run_start, run_length, run_ids, several, stamps):
-    """Put the ids that the tagged ones in out[start:end] stand for in their place; returns the new end."""
-    for k in range(start, end):
-        tagged_ids[k - start] = out[k]
-    at = start
-    for k in range(end - start):
-        tagged = tagged_ids[k]
-        if tagged >= 0:
-            out[at] = tagged
-            at += 1
-            continue
-        number = (~tagged) >> 1
-        if (~tagged) & 1:
-            if len(stamps) == 0 or stamps[number] != event + 1:
-                if len(stamps) > 0:
-                    stamps[number] = event + 1
-                out[at] = several[number]
-                at += 1
-        else:
-            first, length = run_start[number], run_length[number]
-            for i in range(8):  # most runs are short: no loop whose end is hard to guess
-                out[at + i] = run_ids[first + i]
-            for i in range(8, length):
-                out[at + i] = run_ids[first + i]
-            at += length
-    return at
+from contentcast.matching.index.small_steps import in_set, name_ids, spread, text_holds
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -366,7 +299,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                                     left &= left - 1
                             at = write_sixteen(bit_ids, slot, ones, out, at)
                         if not bits_plain:
-                            at = _name_ids(out, start, at, tagged_ids, event, run_start, run_length, run_ids, several, stamps)
+                            at = name_ids(out, start, at, tagged_ids, event, run_start, run_length, run_ids, several, stamps)
             item = np.int64(newest[PLACE(event - first)])
             while item >= 0:
                 if streaming and at >= STREAMED:
@@ -473,7 +406,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                             key = keys[arg, event]
                             for k in range(count):
                                 number = np.int64(arena[low + k])
-                                if number >= 0 and not _in_set(set_start, set_pairs, number, key):
+                                if number >= 0 and not in_set(set_start, set_pairs, number, key):
                                     passed[k >> 4] &= ~(np.int64(1) << (k & 15))
                         else:
                             some = np.int64(1)
@@ -485,7 +418,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                                 if value < 0:
                                     holding = tagged & 1 == 1
                                 else:
-                                    holding = _text_holds(
+                                    holding = text_holds(
                                         holds, holds_start[value], holds_start[value + 1],
                                         fails, fails_start[value], fails_start[value + 1], tagged,
                                     )  # fmt: skip
@@ -497,7 +430,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                         for k in range(pieces):
                             at = write_sixteen(arena, base + 16 * k, passed[k], out, at)
                 if not rows[cell, PLAIN]:
-                    at = _name_ids(out, start, at, tagged_ids, event, run_start, run_length, run_ids, several, stamps)
+                    at = name_ids(out, start, at, tagged_ids, event, run_start, run_length, run_ids, several, stamps)
             ends[event] = done + at
     for k in range(at if streaming else 0):
         results[done + k] = out[k]

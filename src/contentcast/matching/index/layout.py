@@ -9,7 +9,8 @@ import numpy as np
 
 OPEN, EQUAL, CELLS, TEXT = 0, 1, 2, 3
 T_WORD, T_LOW, T_HIGH, T_RANGE, T_SET, T_TEXT = 0, 1, 2, 3, 4, 5
-ABSENT_CODE, GREATEST_CODE = -(2**31), 2**31 - 1
+ABSENT_CODE, LEAST_CODE, GREATEST_CODE = -(2**31), -(2**31) + 1, 2**31 - 1
+"""Order codes (`scales`): of an absent value; as the beginning of a range, and as its end: any value."""
 SPREAD = -7046029254386353131
 BASE, COUNT, ROOM, OUTPUT, PLAIN, GROUP = 0, 1, 2, 3, 4, 5
 """Of a cell: where it begins, entries, room for entries, how many ids it writes at most, 1 if no id is negative, its group."""
@@ -24,6 +25,14 @@ SHAPES = {
     ("word", "range"): WORD_RANGE,
     ("word", "range", "low"): WORD_RANGE_LOW,
 }
+SUBJECT, FORM, VALUE, LAST, FIRST_CODE, LAST_CODE = 0, 1, 2, 3, 4, 5
+"""Of an ask (`asks`): twice its attribute's number in the space, and one more if it is no range; its form, as tests have it;
+what it asks; the order codes that a range begins and ends with.
+"""
+ASK_ROW = 6
+GATE_LEVEL, FIRST_CELL, LAST_CELL, MIXED = 0, 1, 2, 3
+"""Of where an entry goes: 64 times its gate and its level, the keys of its cells, and a number mixed from all that it asks."""
+WHERE_ROW = 4
 STRETCH = 256
 """Events whose gates are looked up together."""
 MOST_OPENED = 1 << 16
@@ -56,6 +65,25 @@ class Groups(NamedTuple):
     test_kind: np.ndarray
     test_arg: np.ndarray
     test_column: np.ndarray
+
+
+class GroupColumns(NamedTuple):
+    """What a group's entries have in their columns: first the id, then two numbers for each half of a word, then the others."""
+
+    width: np.ndarray  # columns of each group
+    gate: np.ndarray  # its kind; the table of an equal one is hashed
+    gate_word: np.ndarray  # of an equal gate, else -1
+    gate_mask: np.ndarray
+    gate_subject: np.ndarray  # of the asks that lead through a gate of another kind
+    level: np.ndarray  # of a grid, as a shift
+    half_start: np.ndarray  # where its halves begin; one more than groups
+    halves: np.ndarray
+    blank_start: np.ndarray
+    blank: np.ndarray  # an entry that asks for nothing
+    subject_start: np.ndarray
+    subjects: np.ndarray  # of the asks that it tests
+    column: np.ndarray  # [group, subject of an ask], or -1
+    form: np.ndarray  # the same: how it is tested there
 
 
 class Cells(NamedTuple):

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from contentcast.matching.index import bitmaps
 from contentcast.matching.index.changes import DIGIT_BITS, sorted_by_digit
-from contentcast.matching.index.entries import Attributes, Entries, joined, recoded, texts_of
+from contentcast.matching.index.entries import Attributes, Entries, Recoding, joined, texts_of
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.reading import read_some
 from contentcast.matching.index.scales import Scale
@@ -35,8 +35,14 @@ EACH: Final = 6
 many come meanwhile as half of those that move, and so every round is half as long as the one before.
 """
 FILING: Final = 2
+PLANNING: Final = 2
+"""What a step of planning counts, times what it says itself."""
+LISTING: Final = 128
+"""Ids that are listed in the time of one that is read."""
 PIECE: Final = 256
 """So many are moved at a time at least: a call has a price of its own."""
+FRESH: Final = 1_024
+"""The first so many count twice: their memory has to be handed out to them."""
 LAST: Final = 512
 """A round of so few is the last one, done at once."""
 
@@ -50,6 +56,7 @@ class Move:
         self.attributes = Attributes(old.space, texts=old.texts, answers=old.answers)
         self.store = Store()
         self.filing = Filing(self.attributes, self.store)
+        self._recoding = Recoding(old, self.attributes)
         self.texts: dict[str, set[int]] = {}
         """The text constraints that have come along."""
         self.failed = False
@@ -83,6 +90,7 @@ class Move:
         count = len(ids)
         sample = ids[: min(max(LEAST_SAMPLE, count // 8), MOST_SAMPLE)]  # they stand as their hashes do: any are as good
         parts = [(self._read(sample[:0]), 0)]
+        yield 1 + count // LISTING
         at = 0
         while at < len(sample):
             mine = np.sort(sample[at : at + max(PIECE, self._credit)])
@@ -94,8 +102,10 @@ class Move:
         self._prepare(count)
         yield entries.count // 16
         expected = {name: len(each) for name, each in self._old.attributes.dictionaries.items()}
-        yield from self.filing.plan_steps(entries, max(1.0, count / max(1, len(sample))), expected)
+        for cost in self.filing.plan_steps(entries, max(1.0, count / max(1, len(sample))), expected):
+            yield PLANNING * cost
         self._come = [self._old.store.ids()]
+        yield 1 + count // LISTING
         while not self.failed:
             ids, self._come = np.concatenate([sample[:0], *self._come]), []
             if len(ids) <= LAST:
@@ -105,14 +115,14 @@ class Move:
             ids = yield from self._in_order(ids)
             at = 0
             while at < len(ids) and not self.failed:
-                mine = ids[at : at + max(PIECE, self._credit // FILING)]
+                fresh = len(self.store.references.id) > FRESH and self.store.references_used < FRESH
+                mine = ids[at : at + (PIECE if fresh else max(PIECE, self._credit // FILING))]
                 self._file(mine)
                 at += len(mine)
-                yield FILING * len(mine)
+                yield FILING * len(mine) * (1 + fresh)
 
     def _read(self, ids: Ints) -> Entries:
-        old = self._old
-        return recoded(read_some(old.attributes, old, old.store, ids), old.attributes, self.attributes)
+        return self._recoding.recoded(read_some(self._old, ids))
 
     def _file(self, ids: Ints) -> None:
         """Those of them that are in the old one and not yet in the new."""
@@ -137,8 +147,8 @@ class Move:
                     new.code(value)
         for name, scale in self._old.scales.items():
             if len(scale.points) <= 4 * count:  # else most of them are of what has gone
-                self.filing.scales[name] = Scale.even(scale.points)
-        self.store.reserve(2 * self._old.store.free)
+                self.filing.scales[name] = Scale.even(scale.points.copy())
+        self.store.reserve(2 * self._old.store.free, 2 * count)
 
     def _in_order(self, ids: Ints) -> Generator[int, None, Ints]:
         """The subscriptions in the order in which they are best filed, those of one cell together."""

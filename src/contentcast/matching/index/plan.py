@@ -302,47 +302,6 @@ def level_of(first: Ints, last: Ints) -> Ints:
         level += wide
 
 
-def residual_signatures(
-    attributes: Attributes, entries: Entries, masks: Ints, plan: Plan
-) -> tuple[list[frozenset[Test]], npt.NDArray[np.int64]]:
-    """What is left to test behind the gates: the different signatures, and the number of each entry's."""
-    gate_masks = np.zeros((len(masks), len(plan.gates)), np.int64)
-    for number, gate in enumerate(plan.gates):
-        if gate.kind == "equal":
-            gate_masks[gate.word, number] = gate.mask
-    bits: list[tuple[Test, Any]] = []
-    for word, left in enumerate(masks & ~gate_masks[:, plan.chosen]):
-        for half, part in enumerate((0xFFFFFFFF, -1 << 32)):
-            held = left & part != 0
-            if held.any():
-                bits.append((("word", 2 * word + half), held))
-    for (form, name), column in entries.columns.items():
-        if form == "equal":
-            continue
-        held = np.zeros(entries.count, np.int8)
-        if form == "range":
-            held[column.entry] = range_forms(attributes, name, column.value, column.last)
-            bits += [((kind, name), held == number) for number, kind in enumerate(("low", "high", "range"), start=1)]
-            continue
-        through = np.array([gate.kind == "text" and gate.attribute == name for gate in plan.gates])
-        held[column.entry] = 1 if form == "set" else ~through[plan.chosen[column.entry]]
-        bits.append(((form, name), held == 1))
-    key = np.zeros(entries.count, np.int64)
-    for number, (_, held) in enumerate(bits, start=1):
-        key = key * 2 + held
-        if number % 32 == 0:
-            _, key = np.unique(key, return_inverse=True)  # renumbered, so that any number of tests fits
-    _, firsts, numbers = np.unique(key, return_index=True, return_inverse=True)
-    return [frozenset(test for test, held in bits if held[first]) for first in firsts], numbers
-
-
-def range_forms(attributes: Attributes, name: str, first: Ints, last: Ints) -> npt.NDArray[np.int8]:
-    """1: bounded below at most (`low`), 2: above only (`high`), 3: on both sides (`range`)."""
-    least, greatest = key_ends(attributes.space.kinds[name])
-    below, above = first > max(least, ABSENT_KEY + 1), last < greatest
-    return np.where(above, np.where(below, 3, 2), 1).astype(np.int8)
-
-
 def merge_signatures(expected: Counter[frozenset[Test]]) -> dict[frozenset[Test], frozenset[Test]]:
     """Which signatures share one group, tests that an entry does not need being left open: fewer look-ups, more tests.
 

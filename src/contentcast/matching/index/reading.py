@@ -1,23 +1,41 @@
-"""Entries read back: what a subscription asks for, from the cells that hold it, and all entries by columns for a new plan."""
+"""Entries read back from the cells that hold them: for a new plan, or as what a subscription asks for."""
+
+# Numba infers the kernels' types.
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc,arg-type,call-arg"
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index.bitmaps import Bitmaps
+from contentcast.matching.index.asks import open_ends
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY
-from contentcast.matching.index.entries import Attributes, Column, Entries
-from contentcast.matching.index.plan import LEVEL_BITS
-from contentcast.matching.index.scales import ABSENT_CODE, GREATEST_CODE, LEAST_CODE, Scale
-from contentcast.matching.index.store import Group, Store
+from contentcast.matching.index.entries import Attributes, Column, Entries, joined
+from contentcast.matching.index.lanes import prefetch
+from contentcast.matching.index.layout import (
+    ABSENT_CODE,
+    BASE,
+    CELLS,
+    EQUAL,
+    GREATEST_CODE,
+    GROUP,
+    LEAST_CODE,
+    ROOM,
+    T_HIGH,
+    T_LOW,
+    T_RANGE,
+    T_SET,
+    TEXT,
+)
+from contentcast.matching.index.memory import int_line, long_line
+from contentcast.matching.index.store import Places
 from contentcast.model.constraint import Constraint
-from contentcast.model.keys import cut_after, key_ends, value_of
+from contentcast.model.keys import KEYED, cut_after, key_ends, value_of
 from contentcast.model.kinds import Kind
-from contentcast.model.predicate import Conjunction
+from contentcast.model.predicate import Conjunction, Predicate
 from contentcast.model.ranges import Ranges
 
 if TYPE_CHECKING:
@@ -25,56 +43,50 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
-GREATEST_KEY: Final = 2**63 - 1
+AT_A_TIME: Final = 1 << 15
+"""Places that are read together."""
+AHEAD: Final = 8
+"""How many later the entry is read that is fetched from memory now."""
+_EQUAL, _RANGE, _OTHER = 0, 1, 2
+_SORTS: Final = 3
+"""Of what an entry asks of an attribute."""
+_POINTS, _CODES, _COUNT, _LEAST, _GREATEST, _CUTS, _CUT_COUNT = range(7)
 
 
-def read_slot(attributes: Attributes, bitmaps: Bitmaps, slot: int) -> Conjunction:
-    """The conjunction that a slot of the bitmaps stands for."""
-    codes = {name: int(each[0]) for name, each in bitmaps.all_codes(np.array([slot]), attributes.dictionaries).items()}
-    found = {name: _equal(attributes, name, code) for name, code in codes.items() if code >= 0}
-    return Conjunction.of(attributes.space, found)
+def read_some(filing: Filing, ids: Ints) -> Entries:
+    """The entries of these subscriptions, which are there; their owner is the place of its id."""
+    return _read_in_parts(filing, filing.store.places_of(ids))
 
 
-def read_entry(attributes: Attributes, scales: dict[str, Scale], store: Store, cell: int, at: int) -> Conjunction:
-    """The conjunction that the entry at this place of a cell stands for."""
-    group = store.groups[store.group_of[cell]]
-    gate, key = group.gate, int(store.key_of[cell])
-    found: dict[str, Constraint] = {}
-    if gate.kind == "equal":
-        found.update(_codes(attributes, gate.word, key, gate.mask))
-    elif gate.kind == "text":
-        found[gate.attribute] = _text(attributes, gate.attribute, key)
-    for (kind, arg), column in group.columns():
-        number, second = _number(store, cell, at, column), 0
-        if kind in ("word", "range"):
-            second = _number(store, cell, at, column + 1)
-        if kind == "word":
-            low = 32 * (arg % 2)
-            found.update(_codes(attributes, arg // 2, number << low, second << low))
-        elif kind == "text":
-            if number >= 0:
-                found[arg] = _text(attributes, arg, number >> 2)
-        elif kind == "set":
-            if number >= 0:
-                found[arg] = _set(attributes.space.kinds[arg], attributes.sets[number])
-        else:
-            first, last = {"low": (number, GREATEST_CODE), "high": (ABSENT_CODE, number)}.get(kind, (number, second))
-            if (first, last) != (ABSENT_CODE, GREATEST_CODE):
-                low_key = ABSENT_KEY + 1 if first <= LEAST_CODE else scales[arg].key_of(first)
-                last_key = GREATEST_KEY if last == GREATEST_CODE else scales[arg].key_of(last)
-                found[arg] = _range(attributes.space.kinds[arg], low_key, last_key)
-    return Conjunction.of(attributes.space, found)
+def read_all(filing: Filing, ids: Ints) -> Entries:
+    """Every entry; `ids` are those of all subscriptions, ascending."""
+    return _read_in_parts(filing, filing.store.all_places(ids))
 
 
-def _number(store: Store, cell: int, at: int, column: int) -> int:
-    return int(store.arena[store.base[cell] + column * store.room[cell] + at])
+def _read_in_parts(filing: Filing, places: Places) -> Entries:
+    bounds = range(0, max(1, len(places.owner)), AT_A_TIME)
+    parts = [_read(filing, Places(*(each[at : at + AT_A_TIME] for each in places))) for at in bounds]
+    return parts[0] if len(parts) == 1 else joined(parts, [0] * len(parts))  # their owners are places among all ids
 
 
-def _codes(attributes: Attributes, word: int, codes: int, mask: int) -> Iterator[tuple[str, Constraint]]:
-    for name, dictionary in attributes.dictionaries.items():
-        field = ((1 << dictionary.bits) - 1) << dictionary.shift
-        if dictionary.word == word and mask & field:
-            yield name, _equal(attributes, name, (codes & field) >> dictionary.shift)
+def read_predicate(filing: Filing, subscription: int) -> Predicate:
+    """What a subscription asks for."""
+    entries = read_some(filing, np.array([subscription]))
+    asked: list[dict[str, Constraint]] = [{} for _ in range(entries.count)]
+    for (form, name), column in entries.columns.items():
+        for entry, value, last in zip(column.entry.tolist(), column.value.tolist(), column.last.tolist(), strict=True):
+            asked[entry][name] = _constraint(filing.attributes, form, name, value, last)
+    space = filing.attributes.space
+    return Predicate.of(space, [Conjunction.of(space, each) for each in asked])
+
+
+def _constraint(attributes: Attributes, form: str, name: str, value: int, last: int) -> Constraint:
+    kind = attributes.space.kinds[name]
+    if form == "equal":
+        return _equal(attributes, name, value)
+    if form == "range":
+        return _range(kind, value, last)
+    return _set(kind, attributes.sets[value]) if form == "set" else _text(attributes, name, value >> 2)
 
 
 def _equal(attributes: Attributes, name: str, code: int) -> Constraint:
@@ -107,133 +119,159 @@ def _set(kind: Kind, pairs: tuple[int, ...]) -> Constraint:
 # --- many of them
 
 
-def read_all(attributes: Attributes, filing: Filing, store: Store, ids: Ints) -> Entries:
-    """Every entry, its owner being the place of its subscription among the ids, which are ascending."""
-    reader = _Columns(attributes)
-    for number, group in enumerate(store.groups):
-        cells = np.flatnonzero((store.group_of[: store.cell_count] == number) & (store.count[: store.cell_count] > 0))
-        if len(cells):
-            counts = store.count[cells]
-            inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-            cells = np.repeat(cells, counts)
-            _read_group(reader, filing, store, group, cells, inside, store.arena[store.base[cells] + inside].astype(np.int64))
-    slots = store.bitmaps.slots()
-    _read_bitmaps(reader, store, slots, store.bitmaps.ids[slots].astype(np.int64))
-    return reader.entries(store, ids)
+class _Fields(NamedTuple):
+    """Where the codes of attributes stand in the words: one row per dictionary."""
+
+    word: np.ndarray
+    shift: np.ndarray
+    full: np.ndarray
+    attribute: np.ndarray
 
 
-def read_some(attributes: Attributes, filing: Filing, store: Store, ids: Ints) -> Entries:
-    """The entries of these subscriptions, as `read_all` has them; the ids are there, and ascending."""
-    reader = _Columns(attributes)
-    tagged, cells, inside = store.places_of(ids)
-    held = cells >= 0
-    groups = np.where(held, store.group_of[np.maximum(cells, 0)], -1)
-    for number in np.unique(groups[held]).tolist():
-        mine = groups == number
-        _read_group(reader, filing, store, store.groups[number], cells[mine], inside[mine], tagged[mine])
-    slots = np.flatnonzero(~held)
-    if len(slots):
-        _read_bitmaps(reader, store, ~cells[slots] - 1, tagged[slots])
-    return reader.entries(store, ids)
+def _read(filing: Filing, places: Places) -> Entries:
+    """The entries at these places."""
+    store, attributes = filing.store, filing.attributes
+    fields = [(attributes.numbers[name], each) for name, each in attributes.dictionaries.items() if each.bits]
+    lines = np.zeros((len(attributes.numbers), _CUT_COUNT + 1), np.int64)
+    for name, scale in filing.scales.items():
+        grid = filing.grids.get(name, scale.points[:0])
+        lines[attributes.numbers[name]] = (
+            _address(scale.points), _address(scale.codes), len(scale.points), *open_ends(attributes, name),
+            _address(grid), len(grid),
+        )  # fmt: skip
+    columns = filing.group_columns()
+    most = len(fields) + int(np.diff(columns.subject_start).max(initial=0)) + 1
+    sources, atoms = np.empty(len(places.owner), np.int64), np.empty((len(places.owner) * most, 4), np.int64)
+    each = _Fields(
+        np.array([field.word for _, field in fields], np.int64),
+        np.array([field.shift for _, field in fields], np.int64),
+        np.array([(1 << field.bits) - 1 for _, field in fields], np.int64),
+        np.array([number for number, _ in fields], np.int64),
+    )
+    words, entries = store.bitmaps.words, store.bitmaps.entries
+    count, used = _read_places(
+        store.arena, store.cell, store.key_of, columns, each, lines, words, entries, filing.words, places.cell, places.inside,
+        sources, atoms,
+    )  # fmt: skip
+    starts, entry, value, last = _by_subject(atoms, used, _SORTS * len(attributes.numbers))
+    found: dict[tuple[str, str], Column] = {}
+    for subject in np.flatnonzero(np.diff(starts)).tolist():
+        name, sort = attributes.space.names[subject // _SORTS], subject % _SORTS
+        form = ("equal", "range", "set" if attributes.space[name].kind in KEYED else "text")[sort]
+        mine = slice(starts[subject], starts[subject + 1])
+        found[form, name] = Column(entry[mine], value[mine], last[mine])
+    kept = sources[:count]
+    return Entries(count, places.owner[kept], places.several[kept], found)
 
 
-class _Columns:
-    """Collects entries part by part."""
-
-    def __init__(self, attributes: Attributes) -> None:
-        self.attributes = attributes
-        self.count = 0
-        self.tagged: list[Ints] = []
-        self.pieces: dict[tuple[str, str], list[tuple[Ints, Ints, Ints]]] = {}
-
-    def add(self, form: str, name: str, held: Any, value: Any, last: Any = None) -> None:
-        """What the entries of this part that `held` marks ask for."""
-        rows = np.flatnonzero(held)
-        if len(rows):
-            lasts = np.zeros(len(rows), np.int64) if last is None else last[rows]
-            self.pieces.setdefault((form, name), []).append((rows + self.count, value[rows], lasts))
-
-    def add_codes(self, word: int, shift: int, codes: Ints, mask: Ints) -> None:
-        """Equal constraints: codes under masks, which stand `shift` bits up in a word."""
-        for name, each in self.attributes.dictionaries.items():
-            at, full = each.shift - shift, (1 << each.bits) - 1
-            if each.word == word and 0 <= at < 64 and each.bits:
-                self.add("equal", name, (mask >> at) & full != 0, (codes >> at) & full)
-
-    def end_part(self, tagged: Ints) -> None:
-        self.tagged.append(tagged)
-        self.count += len(tagged)
-
-    def entries(self, store: Store, ids: Ints) -> Entries:
-        tagged = np.concatenate([np.zeros(0, np.int64), *self.tagged])
-        run = (tagged < 0) & (~tagged & 1 == 0)
-        number = np.where(run, ~tagged >> 1, 0)
-        lengths = np.where(run, store.run_length[number] if len(store.run_length) else 0, 1)
-        source = np.repeat(np.arange(len(tagged)), lengths)  # an entry with a run of ids becomes one for each
-        owner = tagged[source]
-        inside = np.arange(len(source)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        runs = run[source]
-        if runs.any():
-            owner[runs] = store.run_ids[store.run_start[number[source[runs]]] + inside[runs]]
-        several = owner < 0
-        if several.any():
-            owner[several] = store.several[~owner[several] >> 1]
-        first = np.cumsum(lengths) - lengths
-        columns = {}
-        for key, parts in self.pieces.items():
-            entry, value, last = (np.concatenate([part[i] for part in parts]) for i in range(3))
-            times = lengths[entry]
-            offset = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-            columns[key] = Column(np.repeat(first[entry], times) + offset, np.repeat(value, times), np.repeat(last, times))
-        return Entries(len(owner), np.searchsorted(ids, owner), several, columns)
+def _address(array: Any) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
 
 
-def _read_group(reader: _Columns, filing: Filing, store: Store, group: Group, cells: Ints, inside: Ints, tagged: Ints) -> None:
-    """The entries at these places of cells of a group."""
-    base, room, key = store.base[cells] + inside, store.room[cells], store.key_of[cells]
-    kept = np.ones(len(base), np.bool_)
-    ranges = {}
-    for (kind, name), column in group.columns():
-        if kind in ("range", "low", "high"):
-            first = store.arena[base + column * room] if kind != "high" else np.full(len(base), LEAST_CODE)
-            ends = {"low": np.full(len(base), GREATEST_CODE), "high": store.arena[base + column * room]}
-            last = ends[kind] if kind in ends else store.arena[base + (column + 1) * room]
-            held = (first != ABSENT_CODE) | (last != GREATEST_CODE)
-            if kind == "high":
-                held = last != GREATEST_CODE
-            ranges[name] = held, *_keys(reader.attributes.space.kinds[name], filing.scales[name], first, last)
-    if group.gate.kind == "cells":  # an entry lies in each cell that its range reaches: only the first one counts
-        rank = np.searchsorted(filing.grids[group.gate.attribute], ranges[group.gate.attribute][1], "right")
-        kept = rank >> (LEVEL_BITS * group.level) == key
-    for name, (held, first_key, last_key) in ranges.items():
-        reader.add("range", name, held[kept], first_key[kept], last_key[kept])
-    base, room, key, tagged = base[kept], room[kept], key[kept], tagged[kept]
-    if group.gate.kind == "equal":
-        reader.add_codes(group.gate.word, 0, key, np.full(len(key), group.gate.mask))
-    elif group.gate.kind == "text":
-        reader.add("text", group.gate.attribute, np.ones(len(key), np.bool_), key * 4)
-    for (kind, arg), column in group.columns():
-        number = store.arena[base + column * room].astype(np.int64)
-        if kind == "word":
-            mask = store.arena[base + (column + 1) * room].astype(np.int64)
-            reader.add_codes(arg // 2, 32 * (arg % 2), number, mask)
-        elif kind in ("set", "text"):
-            reader.add(kind, arg, number >= 0, number)
-    reader.end_part(tagged)
+@nb.njit(nogil=True, cache=True)
+def _key_at(line, code):
+    """The key of a point with this code."""
+    codes, low, high = int_line(line[_CODES], line[_COUNT]), np.int64(0), line[_COUNT] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if codes[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return long_line(line[_POINTS], line[_COUNT])[low]
 
 
-def _keys(kind: Kind, scale: Scale, first: Any, last: Any) -> tuple[Ints, Ints]:
-    least, greatest = key_ends(kind)
-    most = len(scale.points) - 1
-    first_key = scale.points[np.minimum(np.searchsorted(scale.codes, first), most)]
-    last_key = scale.points[np.minimum(np.searchsorted(scale.codes, last), most)]
+@nb.njit(nogil=True, cache=True)
+def _range_at(arena, at, room, form, line):
+    """The keys that a range begins and ends with, or that of absent if it is none."""
+    first = np.int64(LEAST_CODE) if form == T_HIGH else np.int64(arena[at])
+    last = np.int64(GREATEST_CODE) if form == T_LOW else np.int64(arena[at + (room if form == T_RANGE else 0)])
+    if last == GREATEST_CODE and (form == T_HIGH or first == ABSENT_CODE):
+        return np.int64(ABSENT_KEY), np.int64(ABSENT_KEY)
     return (
-        np.where(first <= LEAST_CODE, max(least, ABSENT_KEY + 1), first_key),
-        np.where(last == GREATEST_CODE, greatest, last_key),
+        line[_LEAST] if first <= LEAST_CODE else _key_at(line, first),
+        line[_GREATEST] if last == GREATEST_CODE else _key_at(line, last),
     )
 
 
-def _read_bitmaps(reader: _Columns, store: Store, slots: Ints, tagged: Ints) -> None:
-    for name, codes in store.bitmaps.all_codes(slots, reader.attributes.dictionaries).items():
-        reader.add("equal", name, codes >= 0, codes)
-    reader.end_part(tagged)
+@nb.njit(nogil=True, cache=True)
+def _read_places(arena, cell, key_of, groups, fields, lines, bit_words, bit_entries, words, cells, inside, sources, atoms):
+    """What the entries at these places ask, one after the other: [entry, _SORTS * attribute and sort, value, last].
+
+    Behind a grid an entry lies in each cell that its range reaches: only the first one counts. Written are the atoms, and where
+    each entry was found; returns how many entries and atoms there are.
+    """
+    count = used = 0
+    codes, masks = np.zeros(words, np.int64), np.zeros(words, np.int64)
+    for place in range(len(cells)):
+        at, ahead = np.int64(cells[place]), np.int64(cells[min(place + AHEAD, len(cells) - 1)])
+        if ahead >= 0:
+            base = cell[ahead, BASE] + inside[min(place + AHEAD, len(cells) - 1)]
+            for column in range(1, groups.width[cell[ahead, GROUP]]):
+                prefetch(arena, base + column * cell[ahead, ROOM])
+        codes[:] = 0
+        masks[:] = 0
+        if at < 0:
+            slot = ~at - 1
+            for k in range(len(bit_words)):
+                codes[bit_words[k]], masks[bit_words[k]] = bit_entries[slot, 2 * k], bit_entries[slot, 2 * k + 1]
+        else:
+            group, key = cell[at, GROUP], key_of[at]
+            base, room, gate = cell[at, BASE] + inside[place], cell[at, ROOM], groups.gate[group]
+            if gate == CELLS:
+                subject = groups.gate_subject[group]
+                line = lines[subject >> 1]
+                low = base + groups.column[group, subject] * room
+                first, _ = _range_at(arena, low, room, groups.form[group, subject], line)
+                rank = np.searchsorted(long_line(line[_CUTS], line[_CUT_COUNT]), first, "right")
+                if rank >> groups.level[group] != key:
+                    continue
+            elif gate == EQUAL:
+                codes[groups.gate_word[group]], masks[groups.gate_word[group]] = key, groups.gate_mask[group]
+            elif gate == TEXT:
+                atoms[used, 0], atoms[used, 1] = count, _SORTS * (groups.gate_subject[group] >> 1) + _OTHER
+                atoms[used, 2], atoms[used, 3] = 4 * key, 0
+                used += 1
+            column = 1
+            for k in range(groups.half_start[group], groups.half_start[group + 1]):
+                word, shift = groups.halves[k] >> 1, 32 * (groups.halves[k] & 1)
+                codes[word] |= (np.int64(arena[base + column * room]) & 0xFFFFFFFF) << shift
+                masks[word] |= (np.int64(arena[base + (column + 1) * room]) & 0xFFFFFFFF) << shift
+                column += 2
+            for k in range(groups.subject_start[group], groups.subject_start[group + 1]):
+                subject = groups.subjects[k]
+                low, form = base + groups.column[group, subject] * room, groups.form[group, subject]
+                if form >= T_SET:
+                    value, last, held = np.int64(arena[low]), np.int64(0), arena[low] >= 0
+                else:
+                    value, last = _range_at(arena, low, room, form, lines[subject >> 1])
+                    held = value != ABSENT_KEY
+                atoms[used, 0], atoms[used, 2], atoms[used, 3] = count, value, last
+                atoms[used, 1] = _SORTS * (subject >> 1) + (_OTHER if form >= T_SET else _RANGE)
+                used += held
+        for k in range(len(fields.word)):
+            word, shift = fields.word[k], fields.shift[k]
+            if (masks[word] >> shift) & fields.full[k] != 0:
+                atoms[used, 0], atoms[used, 1] = count, _SORTS * fields.attribute[k] + _EQUAL
+                atoms[used, 2], atoms[used, 3] = (codes[word] >> shift) & fields.full[k], 0
+                used += 1
+        sources[count] = place
+        count += 1
+    return count, used
+
+
+@nb.njit(nogil=True, cache=True)
+def _by_subject(atoms, count, subjects):
+    """The atoms as columns, those of one attribute and sort together; and where these begin."""
+    starts = np.zeros(subjects + 2, np.int64)
+    for i in range(count):
+        starts[atoms[i, 1] + 2] += 1
+    for k in range(1, len(starts)):
+        starts[k] += starts[k - 1]
+    entry, value, last = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    for i in range(count):
+        at = starts[atoms[i, 1] + 1]
+        starts[atoms[i, 1] + 1] += 1
+        entry[at], value[at], last[at] = atoms[i, 0], atoms[i, 2], atoms[i, 3]
+    return starts[:-1], entry, value, last

@@ -1,4 +1,5 @@
-"""Room for what a batch matches: memory that is used again, since fresh pages cost more than the matching.
+"""Room for what a batch matches: memory that is used again, since fresh pages cost more than the matching. And for arrays that
+grow: memory that is only set aside.
 
 Arrays of up to some hundred megabytes come and go with every batch. The allocators give such memory back to the system at
 once, or a little later, and the system hands out fresh pages, each to be cleared and mapped. Here a piece that nobody uses any
@@ -8,6 +9,7 @@ more is kept for the next batch, `MOST_KEPT` bytes in all; untouched parts of a 
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import weakref
 from collections import deque
@@ -17,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 SMALLEST: Final = 1 << 18
+LARGE: Final = 1 << 20
 MOST_KEPT: Final = 3 << 27
 MOST_PIECES: Final = 8
 
@@ -37,6 +40,23 @@ def room_for(count: int) -> npt.NDArray[np.int64]:
     return np.frombuffer(lease, np.int64)
 
 
+def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array of zeros, of which a large one takes memory, and time, only as it is used: `np.zeros` may get memory that was
+    used before, and then clears all of it at once.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.zeros(shape, dtype)
+    return np.frombuffer(_piece(size), dtype, math.prod(shape)).reshape(shape)
+
+
+def _piece(size: int) -> mmap.mmap:
+    piece = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        piece.madvise(mmap.MADV_HUGEPAGE)
+    return piece
+
+
 def _taken(size: int) -> tuple[int, mmap.mmap]:
     for each in reversed(list(_free)):  # the last one may still be in the caches
         if each[0] == size:
@@ -45,10 +65,7 @@ def _taken(size: int) -> tuple[int, mmap.mmap]:
             except ValueError:
                 continue  # another thread was faster
             return each[1], each[2]
-    piece = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        piece.madvise(mmap.MADV_HUGEPAGE)
-    return 0, piece
+    return 0, _piece(size)
 
 
 def _give_back(size: int, used: int, piece: mmap.mmap) -> None:

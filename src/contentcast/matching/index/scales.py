@@ -25,13 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index.codes import ABSENT_KEY
+from contentcast.matching.index.layout import ABSENT_CODE, GREATEST_CODE, PLACE
 from contentcast.matching.index.value_tables import frozen
 
-ABSENT_CODE: Final = -(2**31)
-LEAST_CODE: Final = ABSENT_CODE + 1
-"""Of a key below all points; as the beginning of a range: any value."""
-GREATEST_CODE: Final = 2**31 - 1
-"""As the end of a range: any value."""
 _MARGIN: Final = 4
 """Codes kept free at both ends: a key below all points, and above, has a code of its own."""
 MOST_HEADS: Final = 1 << 16
@@ -45,6 +41,7 @@ MOST_STEPS: Final = 3
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
+_NO_GRID: Final = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True)
@@ -57,6 +54,8 @@ class Scale:
     """Some gap is nearly used up."""
     _heads: tuple[Codes, int] | None = None
     _marks: tuple[Ints | None, Ints] | None = None
+    _pieces: dict[str, Any] = field(default_factory=dict)
+    """Memory of which points, codes and marks are the beginning: they grow without asking for more, which takes its time."""
 
     @classmethod
     def even(cls, points: Ints) -> Scale:
@@ -68,22 +67,21 @@ class Scale:
 
     def add(self, keys: Ints) -> tuple[Codes, Codes] | None:
         """Make points of the keys. If codes had to change: the old codes, ascending, and the new ones in their place."""
-        new, at = _new_points(self.points, keys)
+        new, at, new_codes, least_step = _new_points(self.points, self.codes, keys)
         if not len(new):
             return None
         old = self.codes
-        codes = _new_codes(old, at)
-        least_step, new_codes = int(codes[-1]), codes[:-1]
         if len(self.points) == 1 or least_step < 2:
             kept = np.insert(np.ones(len(self.points), np.bool_), at, False)
-            even = Scale.even(_merged(self.points, at, new))
+            even = Scale.even(self._with("points", self.points, at, new))
             self.points, self.codes, self.is_crowded = even.points, even.codes, False
             self._heads = self._marks = None
+            self._pieces.clear()
             return (old, self.codes[kept]) if len(old) > 1 else None
+        for name, array in (("points", self.points), ("codes", old), ("marks", self._marks[1] if self._marks else None)):
+            if array is not None:
+                self._fit(name, array, len(array) + len(new))
         self.is_crowded |= least_step < min(LEAST_STEP, 2**26 // (len(old) + len(new)))
-        if self._marks is not None:
-            grid, marks = self._marks
-            self._marks = grid, frozen(_merged(marks, at, _marks_of(new, new_codes, grid)))
         if self._heads is not None:
             counts, shift_and_steps = self._heads
             if new[0] < self.points[1] or new[-1] > self.points[-1]:
@@ -91,14 +89,29 @@ class Scale:
             elif len(self.points) + len(new) > len(counts) and len(counts) < MOST_HEADS // 2:
                 self._heads = None  # the stretches have become long
             else:
-                counts, steps = _heads_with(counts, int(self.points[1]), shift_and_steps & 63, new)
-                self._heads = frozen(counts), shift_and_steps & 63 | steps << 6
-        self.points, self.codes = _merged(self.points, at, new), _merged(self.codes, at, new_codes)
+                steps = _count_in(counts, int(self.points[1]), shift_and_steps, new)
+                self._heads = counts, shift_and_steps & 63 | steps << 6
+        if self._marks is not None:
+            grid, marks = self._marks
+            new_marks = _marks_of(new, new_codes, _NO_GRID if grid is None else grid)
+            self._marks = grid, self._with("marks", marks, at, new_marks)
+        self.points, self.codes = self._with("points", self.points, at, new), self._with("codes", self.codes, at, new_codes)
         return None
 
-    def codes_of_ranges(self, first: Ints, last: Ints, least: int, greatest: int) -> tuple[Ints, Ints]:
-        """The codes that ranges begin and end with; one that begins with `least` or ends with `greatest` is open there."""
-        return cast(tuple[Ints, Ints], _codes_of_ranges(self.points, self.codes, first, last, least, greatest))
+    def _with(self, name: str, array: Any, at: Ints, new: Any) -> Any:
+        """The array with `new[i]` before what stands at `at[i]`, ascending."""
+        piece = self._fit(name, array, len(array) + len(new))
+        _make_way(piece, len(array), at, new)
+        return piece[: len(array) + len(new)]
+
+    def _fit(self, name: str, array: Any, count: int) -> Any:
+        """The memory that the array begins, with room for so many."""
+        piece = self._pieces.get(name)
+        if piece is None or len(piece) < count:
+            piece = np.empty((count + count // 4, *array.shape[1:]), array.dtype)
+            piece[: len(array)] = array
+            self._pieces[name] = piece
+        return piece
 
     def key_of(self, code: int) -> int:
         return int(self.points[np.searchsorted(self.codes, code)])
@@ -119,28 +132,23 @@ class Scale:
             offsets = np.arange(((last - first) >> shift) + 2, dtype=np.uint64) << np.uint64(shift)
             bounds = (np.array([first]).view(np.uint64) + offsets).view(np.int64)  # wraps as it should
             bounds[-1] = last
-            self._heads = _heads_of(np.searchsorted(self.points, bounds, "right"), shift)
-        return self._heads
+            counts = np.searchsorted(self.points, bounds, "right").astype(np.int32)
+            self._heads = counts, shift | min(MOST_STEPS, int(np.diff(counts).max()).bit_length()) << 6
+        return frozen(self._heads[0]), self._heads[1]
 
     def marks(self, grid: Ints | None) -> Ints:
         """What a look-up needs of a point, side by side: its key; its code and the cell of the grid that it lies in."""
         if self._marks is None or self._marks[0] is not grid:
-            self._marks = grid, frozen(_marks_of(self.points, self.codes, grid))
-        return self._marks[1]
+            self._marks = grid, _marks_of(self.points, self.codes, _NO_GRID if grid is None else grid)
+            self._pieces.pop("marks", None)
+        return cast(Ints, frozen(self._marks[1]))
 
 
 @nb.njit(nogil=True, cache=True)
-def _codes_of_ranges(points, codes, first, last, least, greatest):
-    firsts, lasts = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
-    for i in range(len(first)):
-        firsts[i] = LEAST_CODE if first[i] <= least else np.int64(codes[np.searchsorted(points, first[i])])
-        lasts[i] = GREATEST_CODE if last[i] >= greatest else np.int64(codes[np.searchsorted(points, last[i])])
-    return firsts, lasts
-
-
-@nb.njit(nogil=True, cache=True)
-def _new_points(points, keys):
-    """Those of the keys that are no points yet, ascending, each once; and before which points they belong."""
+def _new_points(points, codes, keys):
+    """Those of the keys that are no points yet, ascending, each once; before which points they belong; their codes, and the
+    least step between two.
+    """
     ascending = np.sort(keys)
     new, at = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
     count = 0
@@ -152,14 +160,15 @@ def _new_points(points, keys):
         if place == len(points) or points[place] != key:
             new[count], at[count] = key, place
             count += 1
-    return new[:count].copy(), at[:count].copy()
+    new_codes, least_step = _new_codes(codes, at[:count])
+    return new[:count], at[:count], new_codes, least_step
 
 
 @nb.njit(nogil=True, cache=True)
 def _new_codes(codes, at):
-    """The codes of points that will stand before those at these places, and after them the least step between two."""
+    """The codes of points that will stand before those at these places, and the least step between two."""
     count = len(at)
-    found = np.empty(count + 1, np.int64)
+    found = np.empty(count, np.int32)
     usual = 2**32 // (len(codes) + count)
     least_step = usual
     i = 0
@@ -179,40 +188,40 @@ def _new_codes(codes, at):
         for k in range(i, end):
             found[k] = below + (k - i + 1) * step
         i = end
-    found[count] = least_step
-    return found
+    return found, least_step
 
 
 @nb.njit(nogil=True, cache=True)
-def _merged(old, at, new):
-    """`np.insert` for ascending places, at a tenth of its time."""
-    found = np.empty((len(old) + len(new),) + old.shape[1:], old.dtype)  # noqa: RUF005 (Numba knows no star here)
-    begin = 0
-    for i in range(len(at)):
-        found[begin + i : at[i] + i] = old[begin : at[i]]
-        found[at[i] + i] = new[i]
-        begin = at[i]
-    found[begin + len(at) :] = old[begin:]
-    return found
+def _make_way(piece, count, at, new):
+    """Put numbers, or rows of them, where they belong among the first so many; from the last on, so that none is lost."""
+    wide, there, coming = piece.size // len(piece), piece.reshape(-1), new.reshape(-1)
+    end = count
+    for i in range(len(at) - 1, -1, -1):
+        shift = wide * (i + 1)
+        for k in range(PLACE(0), PLACE(wide * (end - at[i]))):
+            last = PLACE(wide * end - 1) - k
+            there[last + PLACE(shift)] = there[last]
+        for k in range(wide):
+            there[wide * (at[i] + i) + k] = coming[wide * i + k]
+        end = at[i]
 
 
 @nb.njit(nogil=True, cache=True)
-def _heads_with(counts, first, shift, new):
-    """Heads of a scale with these points more, and the steps that a search needs."""
-    found = np.empty(len(counts), np.int32)
-    more, i, longest = 0, 0, 0
-    for stretch in range(len(counts)):
-        # np.uint64: wraps as it should
-        while i < len(new) and _stretch_after(new[i], first, shift) <= stretch:
-            more += 1
-            i += 1
-        found[stretch] = counts[stretch] + more
-        if stretch > 0:
-            longest = max(longest, found[stretch] - found[stretch - 1])
-    steps = 0
-    while steps < MOST_STEPS and longest >> steps != 0:
-        steps += 1
-    return found, steps
+def _count_in(counts, first, shift_and_steps, new):
+    """Have the heads count these points too; returns the steps that a search needs now."""
+    shift, steps = shift_and_steps & 63, shift_and_steps >> 6
+    stretch = 0
+    for i in range(len(new) + 1):
+        end = len(counts) if i == len(new) else min(len(counts), _stretch_after(new[i], first, shift))
+        for k in range(PLACE(stretch), PLACE(end)):
+            counts[k] += np.int32(i)
+        stretch = max(stretch, end)
+        if i > 0:
+            after = _stretch_after(new[i - 1], first, shift)
+            if 0 < after < end:
+                while steps < MOST_STEPS and (counts[after] - counts[after - 1]) >> steps != 0:
+                    steps += 1
+    return steps
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -223,15 +232,13 @@ def _stretch_after(key, first, shift):
     return np.int64(whole) + np.int64((whole << np.uint64(shift)) != offset)
 
 
-def _heads_of(counts: Any, shift: int) -> tuple[Codes, int]:
-    steps = min(MOST_STEPS, int(np.diff(counts).max()).bit_length())
-    return frozen(counts.astype(np.int32)), shift | steps << 6
-
-
-def _marks_of(points: Ints, codes: Codes, grid: Ints | None) -> Ints:
-    ranks = np.searchsorted(np.zeros(0, np.int64) if grid is None else grid, points, "right")
-    ranks[points == ABSENT_KEY] = -1
-    return np.stack([points, codes.astype(np.int64) << 32 | ranks & 0xFFFFFFFF], axis=1)
+@nb.njit(nogil=True, cache=True)
+def _marks_of(points, codes, grid):
+    found = np.empty((len(points), 2), np.int64)
+    for i in range(len(points)):
+        rank = np.int64(-1) if points[i] == ABSENT_KEY else np.searchsorted(grid, points[i], "right")
+        found[i, 0], found[i, 1] = points[i], np.int64(codes[i]) << 32 | rank & 0xFFFFFFFF
+    return found
 
 
 @nb.njit(nogil=True, cache=True)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index import bitmaps, layout
+from contentcast.matching.index.asks import MOST_LEVELS, Asks, Gates, asks_of, gates_of, kinds_among, places_of, tests_of
 from contentcast.matching.index.codes import Dictionary
 from contentcast.matching.index.entries import Attributes, Entries
 from contentcast.matching.index.plan import (
@@ -29,7 +30,6 @@ from contentcast.matching.index.plan import (
     level_of,
     merge_signatures,
     plan_steps,
-    residual_signatures,
 )
 from contentcast.matching.index.store import Store
 
@@ -57,6 +57,7 @@ class Scheme:
     spare: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """What is set aside in the words for attributes without a dictionary."""
     planned: dict[tuple[Gate, int], dict[frozenset[Test], frozenset[Test]]] = field(default_factory=dict)
+    _gates: Gates | None = None
 
     def plan(self, entries: Entries) -> Any:
         """Choose gates and groups for these entries; returns the number of each one's gate."""
@@ -70,7 +71,8 @@ class Scheme:
         `expected`: how many values the attributes will have, where there will be more than there are.
         """
         self.words, self.spare = lay_out_words(self.attributes, entries, expected or {})
-        _, masks = self.equal_words(entries)
+        asks = asks_of(entries, self.attributes, self.words)
+        words, masks = asks.words, asks.masks
         rows = np.arange(entries.count)
         small = self._of_small_domains(entries)
         yield entries.count // 16
@@ -81,18 +83,18 @@ class Scheme:
             gated_ns = gated.cost_ns + len(gated.gates) * halves * HALF_NS
             if bitmaps.cost_ns(int(small.sum() * times), list(tested.values())) < gated_ns:
                 rows = rows[~small]
-                order, _ = bitmaps.sorting_order(masks[:, small], masks[:, small], tested)
+                order, _ = bitmaps.sorting_order(words[:, small], masks[:, small], tested)
                 self.store.bitmaps.lay_out({name: tested[name] for name in order})
         plan = yield from plan_steps(self.attributes, entries, masks, rows, times)
         if len(rows) < entries.count:
             plan.chosen[small] = BITMAPS
         self.gates, self.grids = plan.gates, plan.grids
-        self.levels = {}
+        self.levels, self._gates = {}, None
         for number, gate in enumerate(plan.gates):
             if gate.kind == "cells" and (plan.chosen == number).any():
                 self.levels[gate.attribute] = self._worth_a_group(entries, gate, plan.chosen == number, times)
                 yield entries.count // 32
-        yield from self._plan_groups(entries, masks, plan, times)
+        yield from self._plan_groups(asks, plan, times)
         return plan.chosen
 
     def _of_small_domains(self, entries: Entries) -> Any:
@@ -128,34 +130,30 @@ class Scheme:
                 each.word, each.shift, each.bits = self.spare.pop(name)
         return all(not each.bits or len(each) <= each.capacity for each in dictionaries.values())
 
-    def equal_words(self, entries: Entries) -> tuple[Ints, Ints]:
-        """Each entry's equal constraints as words and masks."""
-        words = np.zeros((self.words, entries.count), np.int64)
-        masks = np.zeros((self.words, entries.count), np.int64)
-        for (form, name), column in entries.columns.items():
-            if form != "equal":
-                continue
-            dictionary = self.attributes.dictionaries[name]
-            words[dictionary.word, column.entry] |= column.value << dictionary.shift
-            masks[dictionary.word, column.entry] |= ((1 << dictionary.bits) - 1) << dictionary.shift
-        return words, masks
-
-    def _plan_groups(self, entries: Entries, masks: Ints, plan: Plan, times: float) -> Generator[int, None, None]:
+    def _plan_groups(self, asks: Asks, plan: Plan, times: float) -> Generator[int, None, None]:
         """For each gate (and level of a grid), which tests its groups have."""
         self.planned = {}
-        signatures, numbers = residual_signatures(self.attributes, entries, masks, plan)
-        yield entries.count // 16
-        levels = self.levels_of(entries, plan.chosen)
-        yield entries.count // 16
-        for number, gate in enumerate(plan.gates):
-            behind = plan.chosen == number
-            for level in np.unique(levels[behind]).tolist():
-                mine = behind & (levels == level)
-                odds = self._odds(gate, level, int(mine.sum()) * times)
-                counted = np.bincount(numbers[mine], minlength=len(signatures)) * times
-                expected = Counter({signatures[at]: counted[at] * odds for at in np.flatnonzero(counted).tolist()})
-                self.planned[gate, level] = merge_signatures(expected)
-                yield entries.count // 64
+        where, signatures = places_of(asks, self.gate_arrays(), self.attributes, plan.chosen)
+        yield len(where) // 16
+        examples, counts = kinds_among(where, signatures)
+        expected: dict[tuple[Gate, int], Counter[frozenset[Test]]] = {}
+        for example, count in zip(examples.tolist(), counts.tolist(), strict=True):
+            gate, level = divmod(int(where[example, layout.GATE_LEVEL]), MOST_LEVELS)
+            expected.setdefault((self.gates[gate], level), Counter())[self.tests_of(signatures[example])] = count * times
+        yield len(where) // 32
+        for behind, counted in expected.items():
+            odds = self._odds(*behind, sum(counted.values()))
+            self.planned[behind] = merge_signatures(Counter({each: count * odds for each, count in counted.items()}))
+            yield len(where) // 64
+
+    def tests_of(self, signature: Ints) -> frozenset[Test]:
+        return tests_of(signature, self.words, self.attributes.space)
+
+    def gate_arrays(self) -> Gates:
+        """The gates as the kernels read them."""
+        if self._gates is None:
+            self._gates = gates_of(self.gates, self.attributes, self.grids, self.levels)
+        return self._gates
 
     def _odds(self, gate: Gate, level: int, entries: float) -> float:
         """The share of a group's entries that an event looks at: one cell of those there are."""
@@ -165,21 +163,9 @@ class Scheme:
             return min(1.0, 2.0 / ((len(self.grids[gate.attribute]) >> (LEVEL_BITS * level)) + 1))
         return max(1.0 / max(entries, 1), 1e-3 if gate.kind == "equal" else 1e-2)
 
-    def levels_of(self, entries: Entries, chosen: Any) -> Any:
-        """The level of the grid at which an entry behind a cells gate lies in at most three cells; 0 behind others."""
-        levels = np.zeros(entries.count, np.int64)
-        for number, gate in enumerate(self.gates):
-            if gate.kind != "cells" or not (chosen == number).any():
-                continue
-            rows, first, last = self.grid_span(entries, gate, chosen == number)
-            own, used = level_of(first, last), self.levels[gate.attribute]
-            at = np.searchsorted(used, own)
-            levels[rows] = np.where(at < len(used), np.append(used, 0)[at], own)
-        return levels
-
     def _worth_a_group(self, entries: Entries, gate: Gate, behind: Any, times: float) -> Ints:
         """The levels of a grid with so many entries that looking into one more cell costs an event less than testing them."""
-        _, first, last = self.grid_span(entries, gate, behind)
+        _, first, last = self._grid_span(entries, gate, behind)
         counts = np.bincount(level_of(first, last)) * times
         used = []
         for level in range(len(counts)):
@@ -190,7 +176,7 @@ class Scheme:
                 counts[level + 1] += counts[level]
         return np.array(used, np.int64)
 
-    def grid_span(self, entries: Entries, gate: Gate, behind: Any) -> tuple[Ints, Ints, Ints]:
+    def _grid_span(self, entries: Entries, gate: Gate, behind: Any) -> tuple[Ints, Ints, Ints]:
         """The entries behind a cells gate with the ranks of their range's ends."""
         column = entries.columns["range", gate.attribute]
         mine = behind[column.entry]
@@ -198,66 +184,24 @@ class Scheme:
         first = np.searchsorted(grid, column.value[mine], "right")
         return column.entry[mine], first, np.searchsorted(grid, column.last[mine], "right")
 
-    def assign(self, entries: Entries, masks: Ints) -> Any:
-        """The gate of each new entry under the plan there is: the equal gate with most bits, else a grid, else a text."""
-        chosen = np.zeros(entries.count, np.int32)
-        best = np.zeros(entries.count, np.int64)
-        for number, gate in enumerate(self.gates):
-            if gate.kind == "equal":
-                fits = (masks[gate.word] & gate.mask) == gate.mask
-                bits = gate.mask.bit_count() + 1
-                better = fits & (best < bits)
-            else:
-                column = entries.columns.get(("range" if gate.kind == "cells" else "text", gate.attribute))
-                if column is None:
-                    continue
-                at = column.entry if gate.kind == "cells" else column.entry[column.value & 3 == 0]
-                fits = np.zeros(entries.count, np.bool_)
-                fits[at] = True
-                bits = 1
-                better = fits & (best < 1)
-            chosen[better], best[better] = number, bits
-        if self.store.bitmaps.names:
-            covered = self._covered_by_bitmaps(masks)
-            chosen[self._of_small_domains(entries) & covered] = BITMAPS
-        return chosen
-
     def sorting_keys(self, entries: Entries) -> Any:
         """Numbers by which entries are in the order of the cells they will be in, those that ask the same side by side."""
-        words, masks = self.equal_words(entries)
-        chosen, mixed = self.assign(entries, masks), np.zeros(entries.count, np.int64)
-        for word in words:
-            mixed = mixed_key(mixed, word)
-        for column in entries.columns.values():
-            mixed[column.entry] = mixed_key(mixed_key(mixed[column.entry], column.value), column.last)
-        cell = np.zeros(entries.count, np.int64)
-        for number, gate in enumerate(self.gates):
-            behind = chosen == number
-            if gate.kind == "equal":
-                cell[behind] = mixed_key(words[gate.word, behind] & gate.mask, 0)
-            elif gate.kind == "cells" and behind.any():
-                rows, first, _ = self.grid_span(entries, gate, behind)
-                cell[rows] = first
-            elif gate.kind == "text" and behind.any():
-                column = entries.columns["text", gate.attribute]
-                mine = behind[column.entry]
-                cell[column.entry[mine]] = column.value[mine]
-        keys = (chosen.astype(np.int64) + 1) << 56 | (cell & 0xFFFFFFFF) << 24 | mixed & 0xFFFFFF
+        asks = asks_of(entries, self.attributes, self.words)
+        where, _ = places_of(asks, self.gate_arrays(), self.attributes, covered=self.covered_by_bitmaps())
+        gate_level, cell = where[:, layout.GATE_LEVEL], where[:, layout.FIRST_CELL]
+        keys = (
+            (gate_level // MOST_LEVELS + 1) << 56 | ((cell ^ cell >> 32) & 0xFFFFFFFF) << 24 | where[:, layout.MIXED] & 0xFFFFFF
+        )
         if self.store.bitmaps.names:
             tested = {name: self.attributes.dictionaries[name] for name in self.store.bitmaps.names}
-            keys = np.where(chosen == BITMAPS, bitmaps.sorting_keys(words, masks, tested), keys)
+            keys = np.where(gate_level < 0, bitmaps.sorting_keys(asks.words, asks.masks, tested), keys)
         return keys
 
-    def _covered_by_bitmaps(self, masks: Ints) -> Any:
-        """Do the entries compare only attributes that the bitmaps have?"""
-        rows = np.zeros((len(masks), 1), np.int64)
+    def covered_by_bitmaps(self) -> Ints:
+        """The bits of the words that the bitmaps compare, of attributes that still have few values; none if there are none."""
+        rows = np.zeros(self.words if self.store.bitmaps.names else 0, np.int64)
         for name in self.store.bitmaps.names:
             each = self.attributes.dictionaries[name]
-            rows[each.word] |= ((1 << each.bits) - 1) << each.shift
-        return ((masks & ~rows) == 0).all(axis=0)
-
-
-def mixed_key(one: Ints, other: Any) -> Ints:
-    """A number for two, different ones for most pairs."""
-    mixed: Ints = (one ^ other) * np.int64(layout.SPREAD)
-    return mixed ^ mixed >> 29
+            if len(each) <= bitmaps.MOST_VALUES:
+                rows[each.word] |= ((1 << each.bits) - 1) << each.shift
+        return rows

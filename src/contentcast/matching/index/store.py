@@ -8,67 +8,50 @@ Rule: only this file writes the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index import changes, layout
+from contentcast.matching.index import appending, changes, layout
+from contentcast.matching.index.asks import Asks
 from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.changes import References
-from contentcast.matching.index.layout import Cells, Groups
-from contentcast.matching.index.plan import LEVEL_BITS, Gate, Test
+from contentcast.matching.index.groups import WIDTH, Group
+from contentcast.matching.index.layout import Cells, GroupColumns
+from contentcast.matching.index.room import zeros
 
 Ints = npt.NDArray[np.int64]
 
 
-_WIDTH: Final = {"word": 2, "range": 2, "low": 1, "high": 1, "set": 1, "text": 1}
-_TEST: Final = {
-    "word": layout.T_WORD,
-    "low": layout.T_LOW,
-    "high": layout.T_HIGH,
-    "range": layout.T_RANGE,
-    "set": layout.T_SET,
-    "text": layout.T_TEXT,
-}
-ARENA_ROOM: Final = 8
-"""How many times as much memory as it needs the arena has set aside when it is made."""
-_GATE: Final = {"open": layout.OPEN, "equal": layout.EQUAL, "cells": layout.CELLS, "text": layout.TEXT}
+ARENA_ROOM: Final = 24
+"""How many times as much memory as it needs the arena has set aside when it is made: a plan may be in use until there are some
+nine times as many entries, and cells that have moved leave as much behind.
+"""
+ROOM: Final = 4
+"""The same of all other arrays."""
+LEAST_RUN: Final = 4
+"""Entries of a cell that ask the same are put together where this many do on average in their group; testing one is cheaper
+than following a run, and where there are runs all ids have to be looked at.
+"""
+FEW: Final = 64
+"""Of fewer that come at once no runs are made."""
 
 
-@dataclass(slots=True)
-class Group:
-    """`level`: of a cells gate, 0 for the finest."""
+class Places(NamedTuple):
+    """Of entries: which of some ids each has, whether its subscription has several, its cell and its place there; or, if it
+    lives in the bitmaps, ~(its slot + 1) and 0. One with a range in several cells of a grid comes as often.
+    """
 
-    gate: Gate
-    level: int
-    tests: tuple[Test, ...]
-    table: int = 0
-    size: int = 0
-    keys: int = 0
-
-    @property
-    def width(self) -> int:
-        return 1 + sum(_WIDTH[kind] for kind, _ in self.tests)
-
-    def columns(self) -> Iterator[tuple[Test, int]]:
-        """Each test with the column where its numbers begin."""
-        at = 1
-        for test in self.tests:
-            yield test, at
-            at += _WIDTH[test[0]]
+    owner: Ints
+    several: Any
+    cell: Ints
+    inside: Ints
 
 
-def ordered(signature: frozenset[Test]) -> tuple[Test, ...]:
-    """The cheap and telling tests first."""
-    rank = {"word": 0, "range": 1, "low": 2, "high": 3, "set": 4, "text": 5}
-    return tuple(sorted(signature, key=lambda test: (rank[test[0]], str(test[1]))))
-
-
-def _zeros(count: int, dtype: Any = np.int64, fill: int = 0) -> Any:
-    return np.full(count, fill, dtype)
+def _zeros(count: int, dtype: Any = np.int64) -> Any:
+    return np.zeros(count, dtype)
 
 
 @dataclass(slots=True)
@@ -76,7 +59,7 @@ class Store:
     """All cells of an index, the tables that lead to them and the bitmaps."""
 
     groups: list[Group] = field(default_factory=list)
-    arena: Any = field(default_factory=lambda: np.empty(1 << 12, np.int32))
+    arena: Any = field(default_factory=lambda: np.zeros(1 << 12, np.int32))
     free: int = 0
     cell_count: int = 0
     cell: Ints = field(default_factory=lambda: np.zeros((64, layout.CELL_ROW), np.int64))
@@ -87,12 +70,14 @@ class Store:
     run_start: Ints = field(default_factory=lambda: _zeros(0))
     run_length: Ints = field(default_factory=lambda: _zeros(0))
     run_ids: Ints = field(default_factory=lambda: _zeros(0))
+    run_count: int = 0
+    run_end: int = 0
     several: Ints = field(default_factory=lambda: _zeros(0))
     several_count: int = 0
     several_numbers: dict[int, int] = field(default_factory=dict)
     bitmaps: Bitmaps = field(default_factory=Bitmaps)
     references: References = field(
-        default_factory=lambda: References(_zeros(64), _zeros(64, np.int32, -1), _zeros(64, np.int32), _zeros(64, np.int32))
+        default_factory=lambda: References(_zeros(64), _zeros(64, np.int32), _zeros(64, np.int32), _zeros(64, np.int32))
     )
     slots_used: int = 0
     references_used: int = 0
@@ -119,65 +104,43 @@ class Store:
             self.run_start, self.run_length, self.run_ids, self.several, set_start, set_pairs,
         )  # fmt: skip
 
-    def group_arrays(self, code_column: dict[str, int], key_column: dict[str, int], text_column: dict[str, int]) -> Groups:
-        """The groups as arrays; the columns are those of an encoded batch."""
-        kinds, args, masks, tables, sizes, shifts, shapes = ([] for _ in range(7))
-        columns_for = {"set": key_column, "text": text_column}
-        starts, test_kinds, test_args, test_columns = [0], [], [], []
-        for group in self.groups:
-            gate = group.gate
-            kinds.append(_GATE[gate.kind])
-            args.append(
-                {
-                    "equal": gate.word,
-                    "cells": code_column.get(gate.attribute, 0),
-                    "text": text_column.get(gate.attribute, 0),
-                }.get(gate.kind, 0)
-            )
-            masks.append(gate.mask if gate.kind == "equal" else LEVEL_BITS * group.level)
-            tables.append(group.table)
-            sizes.append(group.size)
-            shifts.append(64 - (group.size.bit_length() - 1) if group.size else 63)
-            shapes.append(layout.SHAPES.get(tuple(kind for kind, _ in group.tests), layout.OTHER))
-            for (kind, arg), column in group.columns():
-                test_kinds.append(_TEST[kind])
-                test_args.append(arg if kind == "word" else columns_for.get(kind, code_column)[arg])
-                test_columns.append(column)
-            starts.append(len(test_kinds))
-        return Groups(
-            *(np.array(each, np.int64) for each in (kinds, args, masks, tables, sizes, shifts, shapes, starts)),
-            *(np.array(each, np.int64) for each in (test_kinds, test_args, test_columns)),
-        )
-
     # --- finding cells
 
-    def cells_for(self, number: int, keys: Ints, reach: int = 0) -> Any:
-        """The cell of each key in a group's table, made where there is none. `reach`: a direct table's least size."""
-        group = self.groups[number]
-        self._fit_table(group, keys, reach)
-        found, none = np.empty(len(keys), np.int32), _zeros(0)
-        self._fit_cells(self.cell_count + len(keys))
-        before, hashed, shift = self.cell_count, group.gate.kind == "equal", _shift(group.size)
-        self.cell_count = changes.find_or_add_cells(
-            self.cells(none, none), self.group_of, self.key_of, number, hashed, group.table, group.size, shift, keys, before,
-            found,
-        )  # fmt: skip
-        group.keys += self.cell_count - before
-        return found
+    def open_cells(self, columns: GroupColumns, where: Ints, groups: Ints, reach: dict[int, int]) -> tuple[Ints, Any]:
+        """The cells that entries go to (see `asks`), made where there are none: entry and cell of each, those of one group
+        together. Of an entry in the bitmaps the group is -1; `reach`: how many keys the tables have that are not hashed.
+        """
+        order = np.argsort(groups, kind="stable")
+        order = order[np.count_nonzero(groups < 0) :]
+        most = where[order, layout.LAST_CELL] - where[order, layout.FIRST_CELL] + 1
+        for number, keys in enumerate(
+            np.bincount(groups[order], weights=most, minlength=len(self.groups)).astype(int).tolist()
+        ):
+            if keys:
+                self._fit_table(self.groups[number], keys, reach.get(number, 0))
+        total = int(most.sum())
+        rows, cells = np.empty(total, np.int64), np.empty(total, np.int32)
+        self._fit_cells(self.cell_count + total)
+        before = self.cell_count
+        tables = np.array([(group.table, group.size, _shift(group.size)) for group in self.groups], np.int64).reshape(-1, 3)
+        self.cell_count = appending.open_cells(
+            self.table, self.cell, self.group_of, self.key_of, columns, tables, where, groups, order, before, rows, cells
+        )
+        for number, new in enumerate(np.bincount(self.group_of[before : self.cell_count]).tolist()):
+            self.groups[number].keys += new
+        return rows, cells
 
-    def _fit_table(self, group: Group, keys: Ints, reach: int) -> None:
+    def _fit_table(self, group: Group, keys: int, reach: int) -> None:
         if group.gate.kind == "equal":
             wanted = 8
-            while wanted < 2 * (group.keys + len(keys) + 1):
+            while wanted < 2 * (group.keys + keys + 1):
                 wanted *= 2
         else:
-            wanted = max(reach, int(keys.max()) + 1 if len(keys) else 1, group.size)
-            if wanted > group.size:
-                wanted = max(wanted, group.size * 2)
+            wanted = max(reach, 2 * group.size if reach > group.size else 0)
         if wanted <= group.size:
             return
         old = self.table[group.table : group.table + group.size].copy()
-        self.table = _fit(self.table, self.table_end + wanted, -1)
+        self.table = _fit(self.table, self.table_end, self.table_end + wanted)
         group.table, group.size = self.table_end, wanted
         self.table[group.table : group.table + wanted] = -1
         self.table_end += wanted
@@ -189,72 +152,108 @@ class Store:
 
     def _fit_cells(self, count: int) -> None:
         for name in ("cell", "group_of", "key_of"):
-            setattr(self, name, _fit(getattr(self, name), count))
+            setattr(self, name, _fit(getattr(self, name), self.cell_count, count))
 
     # --- changing
 
-    def append(self, number: int, cell_of: Any, columns: Any, lengths: Ints) -> None:
-        """Entries of one group (columns[0] their ids) into their cells."""
-        width = self.groups[number].width
-        self._fit_arena(self.free + len(cell_of) * width)
-        rows = np.argsort(cell_of, kind="stable") if len(cell_of) > 1 else np.zeros(len(cell_of), np.int64)
-        none = _zeros(0)
+    def append(self, columns: GroupColumns, asks: Asks, rows: Ints, cells: Any, mixed: Ints, ids: Any) -> None:
+        """Entries into their cells: of each its row among the asks, and its cell; `mixed` and `ids` are the rows'."""
+        order = np.argsort(cells.astype(np.int64) << 32 | mixed[rows] & 0xFFFFFFFF, kind="stable")
+        lengths, next_run = np.ones(len(order), np.int64), self.run_count
+        if len(order) >= FEW:
+            run_lengths, run_ids = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+            left, runs, inside = appending.join_same(
+                asks, rows, cells, self.group_of, columns.width, order, LEAST_RUN, ids, lengths, run_lengths, run_ids
+            )
+            order = order[:left]
+            self._add_runs(run_lengths[:runs], run_ids[:inside])
+        if len(order):
+            self._fit_arena(self.free + int(columns.width[self.group_of[cells[order]]].sum()))
         done = 0
         while True:
-            self.free, more = changes.append_entries(
-                self.cells(none, none), rows[done:], cell_of[rows[done:]], columns, lengths, self.free
+            self.free, done, next_run = appending.append_entries(
+                self.arena, self.cell, columns, asks, rows, cells, order, lengths, ids, next_run, self.free, done
             )
-            done += more
-            if done == len(rows):
+            if done == len(order):
                 return
-            self._fit_arena(self.free + width * max(4, 2 * int(self.room[cell_of[rows[done]]]), len(rows) - done))
+            cell = cells[order[done]]
+            width = int(columns.width[self.group_of[cell]])
+            self._fit_arena(self.free + width * max(4, 2 * int(self.room[cell]), len(order) - done))
+
+    def take_back(self, ids: Ints) -> None:
+        """Adding these has broken off: take out what has come of them, and the groups that have no table yet."""
+        self._count_again()
+        known = self.knows(ids)
+        self.remove(ids[known])
+        for each in ids[~known].tolist():
+            self.several_numbers.pop(each, None)
+        while self.groups and not self.groups[-1].size:
+            self.groups.pop()
+
+    def _count_again(self) -> None:
+        """What a kernel has written may not have been taken note of."""
+        self.cell_count = max(self.cell_count, int(self.table[: self.table_end, 1].max(initial=-1)) + 1)
+        group_of, cell = self.group_of[: self.cell_count], self.cell[: self.cell_count]
+        widths = np.array([group.width for group in self.groups], np.int64)
+        ends = cell[:, layout.BASE] + cell[:, layout.ROOM] * widths[group_of]
+        self.free = max(self.free, int(ends.max(initial=0)))
+        for group, keys in zip(self.groups, np.bincount(group_of, minlength=len(self.groups)).tolist(), strict=True):
+            group.keys = keys
+        self.slots_used = int(np.count_nonzero(self.references.head != changes.FREE))
+        self.references_used = max(self.references_used, int(self.references.head.max(initial=0)))
 
     def _fit_arena(self, size: int) -> None:
         """Room for so many numbers in all, and for more, so that it is hardly ever moved: what is not used takes no memory."""
         if size + layout.SLACK > len(self.arena):
             try:
-                larger = np.empty(ARENA_ROOM * (size + layout.SLACK), np.int32)
-            except MemoryError:  # where memory that is set aside counts as used
-                larger = np.empty(size + size // 4 + layout.SLACK, np.int32)
+                larger = zeros((ARENA_ROOM * (size + layout.SLACK),), np.int32)
+            except (MemoryError, OSError):  # where memory that is set aside counts as used
+                larger = zeros((size + size // 4 + layout.SLACK,), np.int32)
             larger[: self.free] = self.arena[: self.free]
             self.arena = larger
 
-    def reserve(self, size: int) -> None:
-        """Room for so many numbers; it takes memory only as it is used."""
+    def reserve(self, size: int, ids: int) -> None:
+        """Room for so many numbers in the arena, and for so many ids; it takes memory only as it is used."""
         self._fit_arena(size)
+        self.fit_references(ids)
 
-    def add_runs(self, starts: Ints, lengths: Ints, ids: Ints) -> int:
-        """Runs of ids with one entry; returns the number of the first."""
-        first = len(self.run_start)
-        self.run_start = np.concatenate([self.run_start, starts + len(self.run_ids)])
-        self.run_length = np.concatenate([self.run_length, lengths])
-        self.run_ids = np.concatenate([self.run_ids, ids, _zeros(layout.SLACK)])
-        return first
+    def _add_runs(self, lengths: Ints, ids: Ints) -> None:
+        """Runs of ids with one entry."""
+        count, end = self.run_count + len(lengths), self.run_end + len(ids)
+        if len(lengths):
+            self.run_start, self.run_length = (_fit(each, self.run_count, count) for each in (self.run_start, self.run_length))
+            self.run_ids = _fit(self.run_ids, self.run_end, end + layout.SLACK)
+            self.run_start[self.run_count : count] = np.cumsum(lengths) - lengths + self.run_end
+            self.run_length[self.run_count : count], self.run_ids[self.run_end : end] = lengths, ids
+            self.run_count, self.run_end = count, end
 
     def add_several(self, ids: Ints) -> Ints:
         """Subscriptions with several conjunctions or an id too long for an entry; returns their tagged ids."""
         numbers = np.arange(self.several_count, self.several_count + len(ids))
-        self.several = _fit(self.several, self.several_count + len(ids))
+        self.several = _fit(self.several, self.several_count, self.several_count + len(ids))
         self.several[numbers] = ids
         self.several_numbers.update(zip(ids.tolist(), numbers.tolist(), strict=True))
         self.several_count += len(ids)
         return ~(2 * numbers + 1)
 
-    def refer(self, ids: Ints, cells: Any) -> None:
-        """Remember that these ids have entries in these cells."""
-        room = self.references_used + len(ids)
-        if 2 * (self.slots_used + len(ids)) > len(self.references.id):
-            self.slots_used = int(np.count_nonzero(self.references.head >= 0))  # those of what is gone do not move
-            size = 64
-            while size < 3 * (self.slots_used + len(ids)):
-                size *= 2
-            larger = References(_zeros(size), _zeros(size, np.int32, -1), self.references.cell, self.references.next)
-            changes.move_references(self.references, larger, _shift(size))
-            self.references = larger
-        cell, following = _fit(self.references.cell, room), _fit(self.references.next, room)
-        self.references = References(self.references.id, self.references.head, cell, following)
+    def refer(self, ids: Ints, cells: Ints) -> None:
+        """Remember that these ids have entries in these cells; there is room for it (`fit_references`)."""
         self.slots_used += changes.add_references(self.references, self.reference_shift, ids, cells, self.references_used)
-        self.references_used = room
+        self.references_used += len(ids)
+
+    def fit_references(self, ids: int, cells: int = 0) -> None:
+        """Room for so many ids more, half of the slots staying free at least, and for so many cells that they refer to."""
+        if 2 * (self.slots_used + ids) > len(self.references.id):
+            used, size = int(np.count_nonzero(self.references.head > 0)), 64  # those of what is gone do not move
+            while size < 3 * (used + ids):
+                size *= 2
+            larger = References(zeros((size,), np.int64), zeros((size,), np.int32), self.references.cell, self.references.next)
+            changes.move_references(self.references, larger, _shift(size))
+            self.references, self.slots_used = larger, used
+        room = self.references_used + cells
+        self.references = References(
+            *self.references[:2], *(_fit(each, self.references_used, room) for each in self.references[2:])
+        )
 
     @property
     def reference_shift(self) -> int:
@@ -262,7 +261,7 @@ class Store:
 
     def ids(self) -> Ints:
         """Of all subscriptions, in no particular order."""
-        return self.references.id[self.references.head >= 0]
+        return self.references.id[self.references.head > 0]
 
     def knows(self, ids: Ints) -> Any:
         """Which of the ids are there."""
@@ -281,34 +280,40 @@ class Store:
         for each in ids.tolist() if self.several_numbers else ():
             self.several_numbers.pop(each, None)
 
-    def places_of(self, ids: Ints) -> tuple[Ints, Ints, Ints]:
-        """Of each entry of these subscriptions the id as it carries it, its cell and its place there; or, if it lives in the
-        bitmaps, ~(its slot + 1) and 0.
-        """
+    def places_of(self, ids: Ints) -> Places:
+        """Where the entries of these subscriptions are."""
         shift = self.reference_shift
         wanted = self.tagged_ids(ids)
         owner, cell_of, inside = (np.empty(changes.count_references(self.references, shift, ids), np.int64) for _ in range(3))
         none = _zeros(0)
         cells = self.cells(none, none)
         count = changes.places_of(cells, self.references, shift, ids, wanted, owner, cell_of, inside)
-        return wanted[owner[:count]], cell_of[:count], inside[:count]
+        owner = owner[:count]
+        return Places(owner, wanted[owner] < 0, cell_of[:count], inside[:count])
 
-    def cells_of(self, subscription: int) -> list[int]:
-        """The cells that hold its entries."""
-        return [cell for cell in self._referred(subscription) if cell >= 0]
-
-    def slots_of(self, subscription: int) -> list[int]:
-        """The slots of the bitmaps that hold its entries."""
-        return [~cell - 1 for cell in self._referred(subscription) if cell < -1]
-
-    def _referred(self, subscription: int) -> list[int]:
-        slot = changes.find_id(self.references, self.reference_shift, subscription)
-        found = []
-        at = int(self.references.head[slot])
-        while at >= 0:
-            found.append(int(self.references.cell[at]))
-            at = int(self.references.next[at])
-        return found
+    def all_places(self, ids: Ints) -> Places:
+        """Where all entries are, those of one cell together; `ids` are those of all subscriptions, ascending."""
+        counts = self.count[: self.cell_count]
+        cells = np.repeat(np.arange(self.cell_count), counts)
+        inside = np.arange(len(cells)) - np.repeat(np.cumsum(counts) - counts, counts)
+        slots = self.bitmaps.slots()
+        tagged = np.concatenate([self.arena[self.base[cells] + inside], self.bitmaps.ids[slots]]).astype(np.int64)
+        cells, inside = np.concatenate([cells, ~(slots + 1)]), np.concatenate([inside, np.zeros(len(slots), np.int64)])
+        run = np.flatnonzero((tagged < 0) & (~tagged & 1 == 0))
+        if len(run):  # an entry with a run of ids comes once for each
+            numbers, lengths = ~tagged[run] >> 1, np.ones(len(tagged), np.int64)
+            lengths[run] = self.run_length[numbers]
+            starts = np.zeros(len(tagged), np.int64)
+            starts[run] = self.run_start[numbers]
+            source = np.repeat(np.arange(len(tagged)), lengths)
+            offset = np.arange(len(source)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            of_run = np.zeros(len(tagged), np.bool_)
+            of_run[run] = True
+            tagged, cells, inside = tagged[source], cells[source], inside[source]
+            tagged[of_run[source]] = self.run_ids[(starts[source] + offset)[of_run[source]]]
+        several = tagged < 0
+        tagged[several] = self.several[~tagged[several] >> 1]
+        return Places(np.searchsorted(ids, tagged), several, cells, inside)
 
     def recode(self, attribute: str, old: Any, new: Any) -> None:
         """Order codes of an attribute have changed: `new[i]` instead of `old[i]`, ascending."""
@@ -318,11 +323,11 @@ class Store:
             for (kind, arg), column in group.columns():
                 if kind in ("range", "low", "high") and arg == attribute:
                     mine = np.flatnonzero(group_of == number)
-                    for each in range(column, column + _WIDTH[kind]):
+                    for each in range(column, column + WIDTH[kind]):
                         changes.recode(self.cells(none, none), mine, each, old, new)
 
     def bytes_used(self) -> int:
-        return int(sum(each.nbytes for each in self.arrays().values()) - 4 * (len(self.arena) - self.free))
+        return int(sum(each.nbytes for each in self.arrays().values()))
 
     def arrays(self) -> dict[str, Any]:
         """All there is to save, by name."""
@@ -330,6 +335,11 @@ class Store:
             each.name: getattr(self, each.name) for each in fields(self) if isinstance(getattr(self, each.name), np.ndarray)
         }
         found |= {f"references.{name}": array for name, array in self.references._asdict().items()}
+        cells, references = ("cell", "group_of", "key_of"), ("references.cell", "references.next")
+        used = dict.fromkeys(cells, self.cell_count) | dict.fromkeys(references, self.references_used)
+        used |= {"arena": self.free + 2 * layout.SLACK, "table": self.table_end, "several": self.several_count}
+        used |= {"run_start": self.run_count, "run_length": self.run_count, "run_ids": self.run_end + layout.SLACK}
+        found |= {name: found[name][:count] for name, count in used.items()}
         return found | {f"bitmaps.{name}": array for name, array in self.bitmaps.arrays().items()}
 
     def thaw(self) -> bool:
@@ -358,12 +368,10 @@ def _shift(size: int) -> int:
     return 64 - (size.bit_length() - 1)
 
 
-def _fit(array: Any, size: int, fill: int | None = 0) -> Any:
-    """The array, or a copy with room for `size` and some more."""
+def _fit(array: Any, used: int, size: int) -> Any:
+    """The array, or a copy of what is used of it with room for `size` and more, which takes no memory until it is used."""
     if size <= len(array):
         return array
-    room = max(size + size // 2, 64)
-    shape = (room, *array.shape[1:])
-    larger = np.empty(shape, array.dtype) if fill is None else np.full(shape, fill, array.dtype)
-    larger[: len(array)] = array
+    larger = zeros((max(ROOM * size, 64), *array.shape[1:]), array.dtype)
+    larger[:used] = array[:used]
     return larger

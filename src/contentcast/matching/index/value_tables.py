@@ -48,15 +48,14 @@ class KeyTable:
     count: int = 0
 
     def add(self, keys: Ints, first_code: int) -> None:
-        """New keys, with the codes from `first_code` on."""
-        self.count += len(keys)
-        if 4 * self.count > len(self.keys):
-            held = self.codes > 0
-            old_keys, old_codes = self.keys[held], self.codes[held]
-            size = _slots_for(self.count)
-            self.keys, self.codes = np.zeros(size, np.int64), np.zeros(size, np.int32)
-            _put_keys(self.keys, self.codes, old_keys, old_codes)
-        _put_keys(self.keys, self.codes, keys, np.arange(first_code, first_code + len(keys), dtype=np.int32))
+        """New keys, with the codes from `first_code` on; they count when all is done, else they have to come again."""
+        count, new_codes = self.count + len(keys), np.arange(first_code, first_code + len(keys), dtype=np.int32)
+        if 4 * count > len(self.keys):
+            held, size = self.codes > 0, _slots_for(count)
+            slots, codes = np.zeros(size, np.int64), np.zeros(size, np.int32)
+            _put_keys(slots, codes, self.keys[held], self.codes[held])
+            self.keys, self.codes = slots, codes
+        _put_keys(self.keys, self.codes, keys, new_codes)
         held = self.codes > 0
         least, greatest = int(self.keys[held].min()), int(self.keys[held].max())
         self.direct = np.zeros(0, np.int32)
@@ -64,10 +63,11 @@ class KeyTable:
             self.least = least
             self.direct = np.full(greatest - least + 1, UNKNOWN, np.int32)
             self.direct[self.keys[held] - least] = self.codes[held]
+        self.count = count
 
-    def look_up(self, keys: Ints, column: pa.Array, word: Ints, shift: int) -> None:
-        """word |= code << shift for each of the column's keys."""
-        valid, first = _validity(column)
+    def look_up(self, keys: Ints, column: pa.Array | None, word: Ints, shift: int) -> None:
+        """word |= code << shift for each of the column's keys, or of the keys themselves."""
+        valid, first = (_NO_BYTES, 0) if column is None else _validity(column)
         _code_keys(self.keys, self.codes, self.direct, self.least, frozen(keys), valid, first, word, shift)
 
 
@@ -84,17 +84,16 @@ class TextTable:
     count: int = 0
 
     def add(self, values: list[Any]) -> None:
-        """More texts, numbered on."""
+        """More texts, numbered on; they count when all is done, else they have to come again."""
         raw = [each.encode() if isinstance(each, str) else each for each in values]
         starts = self.starts[self.count] + np.concatenate([[0], np.cumsum([len(each) for each in raw])])
         self.starts = grown(self.starts, self.count, starts)
         self.text = grown(self.text, int(starts[0]), np.frombuffer(b"".join([*raw, bytes(_PADDING)]), np.uint8))
-        first = self.count
-        self.count += len(raw)
-        if 4 * self.count > len(self.slots):
-            self.slots = np.full((_slots_for(self.count), 2), -1, np.int64)
-            first = 0
-        _put_texts(self.slots, self.text, self.starts, first, self.count)
+        first, count, slots = self.count, self.count + len(raw), self.slots
+        if 4 * count > len(slots):
+            first, slots = 0, np.full((_slots_for(count), 2), -1, np.int64)
+        _put_texts(slots, self.text, self.starts, first, count)
+        self.slots, self.count = slots, count
 
     def look_up(self, column: pa.Array, first_code: int, word: Ints, shift: int) -> None:
         """word |= code << shift for each of the column's texts; number n has the code `first_code` + n."""

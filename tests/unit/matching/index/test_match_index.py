@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
+from random import Random
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,10 @@ import pytest
 
 import contentcast as cc
 from contentcast.matching import Scan
-from contentcast.matching.index import engine, single
+from contentcast.matching.index import appending, changes, engine, single
+from contentcast.matching.index.bitmaps import Bitmaps
+from contentcast.matching.index.changes import remove_ids
+from contentcast.matching.index.store import Store
 from contentcast.model import EventBatch
 from contentcast.workload import scenario
 
@@ -262,7 +268,7 @@ def test_files_that_are_not_ours_cut_off_or_damaged_are_refused(index: cc.MatchI
         (whole[:-1], "is cut off"),
         (whole[:40], "is damaged"),
         (whole[:60] + b"\xff" + whole[61:], "is damaged"),
-        (whole.replace(b"INDEX 4", b"INDEX 9", 1), "another version"),
+        (whole.replace(b"INDEX 5", b"INDEX 9", 1), "another version"),
     ):
         path.write_bytes(content)
         with pytest.raises(cc.ContentcastError, match=message):
@@ -429,3 +435,82 @@ def test_asking_for_ids_that_cannot_be() -> None:
     index.add(2**62 - 1, "a > 0")
     assert 2**62 - 1 in index
     assert [2**70 in index, -1 in index, 2**62 in index, "1" in index] == [False] * 4
+
+
+@pytest.mark.parametrize("where", ["_fit_table", "open", "fit_references", "_fit_slots", "half", "all"])
+def test_an_addition_that_breaks_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """No memory: what was filed until then is taken out again."""
+    space = cc.Space("trades", issue="string", price="float", volume="int", note="string", a="int", b="int", c="int")
+    dice, index, rows = Random(7), cc.MatchIndex(space), range(3_000, 3_100)
+    small = [" AND ".join(f"{name} = {dice.randrange(4)}" for name in dice.sample("abc", 2)) for _ in range(3_000)]
+    index.add_many(
+        range(3_000), [f"issue = 'i{at % 7}' AND price < {at}" if at % 9 == 0 else each for at, each in enumerate(small)]
+    )
+    assert index.statistics()["in_bitmaps"]
+    texts = [f"issue = 'i{at % 7}' AND price > {at} OR a = {at % 5} AND b = 1 OR note LIKE '%{at % 3}'" for at in rows]
+    events = [
+        {"issue": f"i{at % 7}", "price": float(at), "volume": 1, "note": f"{at % 4}", "a": at % 5, "b": at % 3, "c": 1}
+        for at in range(0, 4_000, 9)
+    ]
+    before = [index.match(event) for event in events]
+    append, open_cells = appending.append_entries, appending.open_cells
+
+    def breaks_off(*given: Any) -> Any:
+        if where == "open":
+            open_cells(*given)
+        if where in ("half", "all"):
+            order = given[6] if where == "all" else given[6][: len(given[6]) // 2]
+            append(*given[:6], order, *given[7:])
+        raise MemoryError
+
+    owner = Bitmaps if where == "_fit_slots" else Store if "fit" in where else appending
+    with monkeypatch.context() as broken:
+        broken.setattr(
+            owner, {"open": "open_cells", "half": "append_entries", "all": "append_entries"}.get(where, where), breaks_off
+        )
+        with pytest.raises(MemoryError):
+            index.add_many(rows, texts)
+    assert len(index) == 3_000
+    assert [index.match(event) for event in events] == before
+    index.add_many(rows, [f"price > {at}" for at in rows])  # now of one conjunction each
+    index.remove_many(rows)
+    assert [index.match(event) for event in events] == before
+    index.add_many(rows, texts)
+    scan = Scan(space)
+    for number in index:
+        scan.add(number, index.predicate(number))
+    assert [index.match(event) for event in events] == [scan.match(event) for event in events]
+    assert index.predicate(3_050) == cc.parse_predicate(space, texts[50])
+
+
+@pytest.mark.parametrize("kernel", [(appending, "open_cells"), (appending, "append_entries"), (changes, "add_references")])
+def test_ctrl_c_waits_until_a_change_is_whole(monkeypatch: pytest.MonkeyPatch, kernel: tuple[Any, str]) -> None:
+    index = cc.MatchIndex(TRADES)
+    index.add_many(range(100), [f"issue = 'i{number}' AND price < {number}" for number in range(100)])
+    module, name = kernel
+    work = getattr(module, name)
+
+    def interrupted(*given: Any) -> Any:
+        found = work(*given)
+        signal.raise_signal(signal.SIGINT)  # before the caller has taken note of it
+        return found
+
+    with monkeypatch.context() as pressed:
+        pressed.setattr(module, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index.add(100, "issue = 'new' AND price < 5")
+        pressed.setattr(changes, "remove_ids", lambda *given: (remove_ids(*given), signal.raise_signal(signal.SIGINT))[0])
+        with pytest.raises(KeyboardInterrupt):
+            index.remove(7)
+    assert index.match({"issue": "new", "price": 1.0}) == [100]
+    assert list(index) == [*range(7), *range(8, 101)]
+    index.add(7, "issue = 'other'")
+    assert index.match({"issue": "other"}) == [7]
+    assert index.match({"issue": "i7", "price": 1.0}) == []
+
+
+def test_a_thread_of_its_own_may_change_it(index: cc.MatchIndex) -> None:
+    worker = Thread(target=index.add, args=(9, "volume > 1"))
+    worker.start()
+    worker.join()
+    assert index.match(EVENT) == [1, 3, 4, 9]

@@ -9,9 +9,11 @@ import pytest
 
 import contentcast as cc
 from contentcast.matching import Scan
-from contentcast.matching.index import engine, moving
+from contentcast.matching.index import engine, layout, moving
+from contentcast.matching.index.asks import Asks
+from contentcast.matching.index.groups import Group, group_columns
 from contentcast.matching.index.plan import Gate
-from contentcast.matching.index.store import Group, Store
+from contentcast.matching.index.store import Store
 from contentcast.model import EventBatch
 from contentcast.workload import scenario
 
@@ -204,10 +206,46 @@ def test_ever_new_values_are_never_planned_for_at_once(monkeypatch: pytest.Monke
     assert index.match({"order": "o19999", "state": 1}) == [19_999, 20_000]
 
 
+def test_a_plan_for_ranges_that_have_all_gone_before_they_moved() -> None:
+    """Its grid has no scale then, and needs none."""
+    space = cc.Space("quotes", name="string", price="float")
+    index = cc.MatchIndex(space)
+
+    def quote(number: int) -> str:
+        return f"price BETWEEN {number * 0.37:.3f} AND {number * 0.37 + 0.2:.3f}"
+
+    index.add_many(range(2_000), [quote(number) for number in range(2_000)])
+    first, last = 0, 2_000
+    while not is_moving(index):
+        index.remove_many(range(first, first + 100))
+        index.add_many(range(last, last + 100), [quote(number) for number in range(last, last + 100)])
+        first, last = first + 100, last + 100
+    move = index._cells._move
+    while is_moving(index) and not move.filing.gates:
+        index.remove(first)
+        index.add(last, quote(last))
+        first, last = first + 1, last + 1
+    assert {gate.kind for gate in move.filing.gates} == {"open", "cells"}
+    index.add_many(range(10**6, 10**6 + 10), [f"name = 'n{number}'" for number in range(10)])
+    index.remove_many([each for each in index if each < 10**6])
+    while is_moving(index):
+        index.add(1, "name = 'x'")
+        index.remove(1)
+    assert index.match({"name": "n3", "price": 5.0}) == [10**6 + 3]
+    index.add(1, "price > 3")
+    assert index.match({"name": "n3", "price": 5.0}) == [1, 10**6 + 3]
+
+
 def test_a_new_cell_for_more_than_the_arena_has_left() -> None:
     """Another cell of the same addition takes of what was left, after it was found to be enough."""
     store = Store(groups=[Group(Gate("equal", 0, 255), 0, (("range", "x"),))])
+    columns = group_columns(store.groups, {"x": 0})
     for keys in ([1] * 256, [7] * 470, [1] + [5] * 200):
-        cells = store.cells_for(0, np.array(keys, np.int64))
-        store.append(0, cells, np.zeros((3, len(keys)), np.int32), np.ones(len(keys), np.int64))
+        count = len(keys)
+        words, start = np.array([keys], np.int64), np.arange(count + 1)
+        asked = np.array([(0, layout.T_RANGE, number, number, number, number) for number in range(count)], np.int64)
+        where = np.array([(0, key, key, number) for number, key in enumerate(keys)], np.int64)
+        rows, cells = store.open_cells(columns, where, np.zeros(count, np.int64), {})
+        asks = Asks(words, np.full_like(words, 255), start, asked)
+        store.append(columns, asks, rows, cells, where[:, layout.MIXED], np.arange(count, dtype=np.int32))
     assert store.count[: store.cell_count].tolist() == [257, 470, 200]
