@@ -47,7 +47,10 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Any:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):
         return np.zeros(shape, dtype)
-    return np.frombuffer(_piece(size), dtype, math.prod(shape)).reshape(shape)
+    try:
+        return np.frombuffer(_piece(size), dtype, math.prod(shape)).reshape(shape)
+    except OSError as reason:  # who wants memory looks for the other one
+        raise MemoryError(f"no {size:,} bytes could be set aside") from reason
 
 
 def _piece(size: int) -> mmap.mmap:

@@ -113,9 +113,6 @@ class Scale:
             self._pieces[name] = piece
         return piece
 
-    def key_of(self, code: int) -> int:
-        return int(self.points[np.searchsorted(self.codes, code)])
-
     def look_up(self, keys: Ints, codes: Codes, ranks: Codes, grid: Ints | None) -> None:
         """An event column's codes, and its cells in the grid if there is one."""
         heads, shift = self.heads()

@@ -207,7 +207,7 @@ class Store:
         if size + layout.SLACK > len(self.arena):
             try:
                 larger = zeros((ARENA_ROOM * (size + layout.SLACK),), np.int32)
-            except (MemoryError, OSError):  # where memory that is set aside counts as used
+            except MemoryError:  # where memory that is set aside counts as used
                 larger = zeros((size + size // 4 + layout.SLACK,), np.int32)
             larger[: self.free] = self.arena[: self.free]
             self.arena = larger
