@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from contentcast.matching.index.codes import ABSENT_KEY
 from contentcast.matching.index.entries import Attributes, Entries
+from contentcast.matching.index.grids import Grid
 from contentcast.matching.index.layout import (
     ASK_ROW,
     CELLS,
@@ -50,7 +51,7 @@ from contentcast.matching.index.layout import (
     VALUE,
     WHERE_ROW,
 )
-from contentcast.matching.index.plan import BITMAPS, LEVEL_BITS, MOST_CELLS_EACH, Gate, Test
+from contentcast.matching.index.plan import BITMAPS, Gate, Test
 from contentcast.model.keys import KEYED, key_ends
 from contentcast.model.space import Space
 
@@ -63,6 +64,7 @@ BITS_EACH: Final = 4
 _FORMS: Final = {"set": T_SET, "text": T_TEXT}
 _KINDS: Final = ("low", "high", "range")
 _NONE: Final = np.zeros(0, np.int64)
+_NO_GRID: Final = Grid(_NONE, _NONE, 1)
 
 
 class Asks(NamedTuple):
@@ -177,12 +179,13 @@ class Gates(NamedTuple):
     cuts: np.ndarray
     level_start: np.ndarray  # where the levels of its grid begin that are in use
     levels: np.ndarray
+    most: np.ndarray  # cells of its grid that a range may lie in
 
 
-def gates_of(gates: list[Gate], attributes: Attributes, grids: Mapping[str, Ints], levels: Mapping[str, Ints]) -> Gates:
+def gates_of(gates: list[Gate], attributes: Attributes, grids: Mapping[str, Grid]) -> Gates:
     kinds = {"open": -1, "equal": EQUAL, "cells": CELLS, "text": TEXT}
-    cuts = [grids[gate.attribute] if gate.kind == "cells" else _NONE for gate in gates]
-    used = [levels[gate.attribute] if gate.kind == "cells" else _NONE for gate in gates]
+    grid_of = [grids[gate.attribute] if gate.kind == "cells" else _NO_GRID for gate in gates]
+    cuts, used = [each.cuts for each in grid_of], [each.levels for each in grid_of]
     return Gates(
         np.array([kinds[gate.kind] for gate in gates], np.int64),
         np.array([gate.word for gate in gates], np.int64),
@@ -193,6 +196,7 @@ def gates_of(gates: list[Gate], attributes: Attributes, grids: Mapping[str, Ints
         np.concatenate([_NONE, *cuts]),
         np.cumsum([0, *map(len, used)]),
         np.concatenate([_NONE, *used]),
+        np.array([each.most for each in grid_of], np.int64),
     )
 
 
@@ -310,13 +314,14 @@ def _place(asks, gates, chosen, covered, where, signatures):
             at = _leading(asks, gates, gate, begin, end)
             first = _rank(gates.cuts, gates.cut_start[gate], gates.cut_start[gate + 1], asks.asks[at, VALUE])
             last = _rank(gates.cuts, gates.cut_start[gate], gates.cut_start[gate + 1], asks.asks[at, LAST])
-            while (last >> (LEVEL_BITS * level)) - (first >> (LEVEL_BITS * level)) >= MOST_CELLS_EACH:
+            while (last >> level) - (first >> level) >= gates.most[gate]:
                 level += 1
-            for k in range(gates.level_start[gate], gates.level_start[gate + 1]):
-                if gates.levels[k] >= level:  # the finest in use that is not finer than its own
-                    level = gates.levels[k]
-                    break
-            where[i, FIRST_CELL], where[i, LAST_CELL] = first >> (LEVEL_BITS * level), last >> (LEVEL_BITS * level)
+            used, used_end = gates.level_start[gate], gates.level_start[gate + 1]
+            while used < used_end and gates.levels[used] < level:
+                used += 1
+            # The finest in use that is not finer than its own; above them all every other one, so that they do not become many.
+            level = gates.levels[used] if used < used_end else level + (level & 1)
+            where[i, FIRST_CELL], where[i, LAST_CELL] = first >> level, last >> level
         where[i, GATE_LEVEL] = gate * MOST_LEVELS + level
         for word in range(words):
             left = asks.masks[word, i]

@@ -1,4 +1,4 @@
-"""The kernels that change cells, tables and references, except that entries come (`appending`); `store` and `engine` call them.
+"""The kernels that change cells and tables, except that entries come (`appending`); `store` calls them.
 
 An entry that goes is replaced by its cell's last one.
 """
@@ -8,17 +8,13 @@ An entry that goes is replaced by its cell's last one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numba as nb
 import numpy as np
 
 from contentcast.matching.index.lanes import prefetch
 from contentcast.matching.index.layout import ABSENT_CODE, BASE, CELL_ROW, COUNT, GREATEST_CODE, GROUP, OUTPUT, ROOM
+from contentcast.matching.index.referring import AHEAD, find_id, first_of, forget
 from contentcast.matching.index.small_steps import spread
-
-AHEAD = 16
-"""How many later the id is looked up whose slot is fetched now."""
 
 
 @nb.njit(nogil=True, cache=True)
@@ -66,15 +62,15 @@ def remove_entry(cells, cell, width, k, in_run):
 
 
 @nb.njit(nogil=True, cache=True)
-def remove_ids(cells, references, shift, widths, ids, wanted, slots):
+def remove_ids(cells, references, widths, ids, wanted, slots):
     """Take out all entries of the ids, `wanted` being these as their entries carry them; `widths`: columns of each group.
 
     The slots that they have in the bitmaps are written to `slots`; returns how many.
     """
     count = 0
     for i in range(len(ids)):
-        slot = find_id(references, shift, ids[i])
-        at = references.head[slot] - 1
+        slot = find_id(references, ids[i])
+        at = first_of(references, slot)
         while at >= 0:
             cell = references.cell[at]
             if cell >= 0:
@@ -85,19 +81,19 @@ def remove_ids(cells, references, shift, widths, ids, wanted, slots):
                 slots[count] = ~cell - 1
                 count += 1
             at = references.next[at]
-        references.head[slot] = GONE
+        forget(references, slot)
     return count
 
 
 @nb.njit(nogil=True, cache=True)
-def places_of(cells, references, shift, ids, wanted, owner, cell_of, inside):
+def places_of(cells, references, ids, wanted, owner, cell_of, inside):
     """Where the entries of the ids stand: of each the number of its id, its cell (as references have it) and place in it.
 
     `wanted`: the ids as their entries carry them. Returns how many there are.
     """
     count = 0
     for i in range(len(ids)):
-        at = references.head[find_id(references, shift, ids[i])] - 1
+        at = first_of(references, find_id(references, ids[i]))
         while at >= 0:
             if references.cell[at] != -1:
                 owner[count], cell_of[count], inside[count] = i, references.cell[at], 0
@@ -129,22 +125,6 @@ def _fetch_cell(cells, cell_of, count, k):
 
 
 @nb.njit(nogil=True, cache=True)
-def count_references(references, shift, ids):
-    """How many references the ids have together; -1 - i if ids[i] is not there."""
-    count = 0
-    for i in range(len(ids)):
-        _fetch_slot(references, shift, ids, i)
-        slot = find_id(references, shift, ids[i])
-        if slot < 0:
-            return -1 - i
-        at = references.head[slot] - 1
-        while at >= 0:
-            count += 1
-            at = references.next[at]
-    return count
-
-
-@nb.njit(nogil=True, cache=True)
 def recode(cells, mine, column, old, new):
     """Put new order codes for old ones into a column of these cells; what leaves a bound open stays."""
     for i in range(len(mine)):
@@ -153,112 +133,6 @@ def recode(cells, mine, column, old, new):
             code = cells.arena[k]
             if ABSENT_CODE + 1 < code < GREATEST_CODE:
                 cells.arena[k] = new[np.searchsorted(old, code)]
-
-
-FREE, GONE = 0, -1
-
-
-class References(NamedTuple):
-    """Subscription id -> its cells: an open table of ids with the head of a chain of cells.
-
-    A cell below -1 is ~(a slot of the bitmaps + 1). A free slot is all zeros, so that a large table takes no memory until it is
-    used.
-    """
-
-    id: np.ndarray
-    head: np.ndarray  # FREE, GONE, or one more than its place in the chains
-    cell: np.ndarray
-    next: np.ndarray
-
-
-@nb.njit(nogil=True, cache=True)
-def find_id(references, shift, wanted):
-    """The slot of an id, or -1."""
-    slot = spread(wanted, shift)
-    while True:
-        head = references.head[slot]
-        if head == FREE:
-            return np.int64(-1)
-        if head != GONE and references.id[slot] == wanted:
-            return slot
-        slot = (slot + 1) & (len(references.id) - 1)
-
-
-@nb.njit(nogil=True, cache=True)
-def _fetch_slot(references, shift, ids, i):
-    """Have what `find_id` will need for one of the next ids fetched from memory: they lie anywhere."""
-    slot = spread(ids[min(i + AHEAD, len(ids) - 1)], shift)
-    prefetch(references.head, slot)
-    prefetch(references.id, slot)
-
-
-@nb.njit(nogil=True, cache=True)
-def are_known(references, shift, ids, found):
-    """Which of the ids are there."""
-    for i in range(len(ids)):
-        _fetch_slot(references, shift, ids, i)
-        found[i] = find_id(references, shift, ids[i]) >= 0
-
-
-FIT, TOO_LARGE, KNOWN, TWICE = 0, 1, 2, 3
-
-
-@nb.njit(nogil=True, cache=True)
-def first_unfit(references, shift, ids, end):
-    """The place of the first id that cannot be added, and why: it is none (below 0, or `end` and above), or already there, or
-    comes twice.
-    """
-    size, bits = 16, 4
-    while size < 2 * len(ids):
-        size, bits = 2 * size, bits + 1
-    seen = np.full(size, -1, np.int64)
-    for i in range(len(ids)):
-        each = ids[i]
-        _fetch_slot(references, shift, ids, i)
-        if each < 0 or each >= end:
-            return i, TOO_LARGE
-        if find_id(references, shift, each) >= 0:
-            return i, KNOWN
-        slot = spread(each, 64 - bits)
-        while seen[slot] >= 0:
-            if seen[slot] == each:
-                return i, TWICE
-            slot = (slot + 1) & (size - 1)
-        seen[slot] = each
-    return -1, FIT
-
-
-@nb.njit(nogil=True, cache=True)
-def add_references(references, shift, ids, cells, at):
-    """One reference per (id, cell); new ids get a slot; cell -1 only makes the id known. Returns how many slots were new."""
-    new = 0
-    for i in range(len(ids)):
-        slot = find_id(references, shift, ids[i])
-        if slot < 0:
-            slot = spread(ids[i], shift)
-            while references.head[slot] > 0:
-                slot = (slot + 1) & (len(references.id) - 1)
-            references.id[slot] = ids[i]
-            references.head[slot] = at + i + 1
-            references.next[at + i] = -1
-            new += 1
-        else:
-            references.next[at + i] = references.head[slot] - 1
-            references.head[slot] = at + i + 1
-        references.cell[at + i] = cells[i]
-    return new
-
-
-@nb.njit(nogil=True, cache=True)
-def move_references(old, references, shift):
-    """Fill a larger table with the ids of the old one; chains stay where they are."""
-    for slot in range(len(old.id)):
-        if old.head[slot] > 0:
-            to = spread(old.id[slot], shift)
-            while references.head[to] > 0:
-                to = (to + 1) & (len(references.id) - 1)
-            references.id[to] = old.id[slot]
-            references.head[to] = old.head[slot]
 
 
 DIGIT_BITS = 11

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from contentcast.matching.index import changes, layout
+from contentcast.matching.index import layout, referring
 from contentcast.matching.index.answers import MOST_REMEMBERED
 from contentcast.matching.index.by_address import addresses, match_many
 from contentcast.matching.index.codes import column_keys
@@ -90,6 +90,8 @@ class CellIndex:
         """Subscriptions that have come since the plan was made."""
         self.count = 0
         self._move: Move | None = None
+        self._leaving: list[Any] = []
+        """Arrays of the plan before a move, of which one is given up with each change, the largest first: it takes its time."""
         self._per_event = 8.0
         self.one: SingleMatcher | None = None
         """What `single` has made for the index as it is, if it has."""
@@ -99,7 +101,7 @@ class CellIndex:
         return self.count
 
     def __contains__(self, subscription: int) -> bool:
-        return bool(changes.find_id(self.store.references, self.store.reference_shift, subscription) >= 0)
+        return bool(referring.find_id(self.store.references, subscription) >= 0)
 
     def ids(self) -> Ints:
         return np.sort(self.store.ids())
@@ -131,12 +133,12 @@ class CellIndex:
             self._keep_house(ids, came=True)
 
     def _check_new(self, ids: Ints) -> None:
-        at, why = changes.first_unfit(self.store.references, self.store.reference_shift, ids, MOST_IDS)
-        if why == changes.TOO_LARGE:
+        at, why = referring.first_unfit(self.store.references, ids, MOST_IDS)
+        if why == referring.TOO_LARGE:
             raise ContentcastError(f"subscription ids are from 0 to 2^62 - 1, not {int(ids[at])}")
-        if why == changes.KNOWN:
+        if why == referring.KNOWN_ALREADY:
             raise ContentcastError(f"subscription {int(ids[at])} is already there; remove it first")
-        if why == changes.TWICE:
+        if why == referring.TWICE:
             raise ContentcastError(f"subscription {int(ids[at])} is given twice")
 
     def _plan_anew(self, ids: Ints, table: PredicateTable) -> None:
@@ -157,7 +159,7 @@ class CellIndex:
 
     def remove(self, ids: Ints) -> None:
         """All of them, or none if one is not there; each is given once."""
-        count = changes.count_references(self.store.references, self.store.reference_shift, ids)
+        count = referring.count_references(self.store.references, ids)
         if count < 0:
             raise ContentcastError(f"there is no subscription {int(ids[-1 - count])}")
         if self.store.thaw():
@@ -169,6 +171,8 @@ class CellIndex:
 
     def _keep_house(self, ids: Ints, came: bool) -> None:
         """These came, or went: begin to move to a new plan when the one there is no longer fits, or go on with it."""
+        if self._leaving:
+            self._leaving.pop()
         if not self.count:
             self._use(Filing(Attributes(self.space), Store()))
             return
@@ -191,12 +195,15 @@ class CellIndex:
         (self._move.add if came else self._move.remove)(ids)
         if self._move.advance(len(ids)):
             self._move.filing.attributes.keep_texts(self._move.texts)
+            left = self.store.arrays().values()
             self._use(self._move.filing)
+            self._leaving = sorted(left, key=lambda array: int(array.nbytes))
         elif self._move.failed:
             self._move = None
 
     def _use(self, filing: Filing) -> None:
         """Go on with this one, which holds all there is."""
+        self._leaving = []
         self.attributes, self.store, self.filing = filing.attributes, filing.store, filing
         self.planned_for, self.worn = self.count, 0
         self._move = self._views = self.one = None
@@ -264,7 +271,7 @@ class CellIndex:
         arrays = [*groups, *cells, *bits]
         scales = [self.filing.scales[name] for name in code_column]
         for name, scale in zip(code_column, scales, strict=True):
-            arrays += [scale.marks(self.filing.grids.get(name)), scale.heads()[0]]
+            arrays += [scale.marks(self.filing.cuts(name)), scale.heads()[0]]
         rows = self.store.cell[: self.store.cell_count]
         header = [int(rows[:, layout.COUNT].max(initial=0)), int(rows[:, layout.OUTPUT].max(initial=1))]
         header += [self.filing.words, len(code_column), len(key_column)]
@@ -298,7 +305,7 @@ class CellIndex:
             dictionary.look_up(column(name), words[dictionary.word])
         for name, at in views.code_column.items():
             keys = column_keys(self.space.kinds[name], column(name))
-            self.filing.scales[name].look_up(keys, codes[at], ranks[at], self.filing.grids.get(name))
+            self.filing.scales[name].look_up(keys, codes[at], ranks[at], self.filing.cuts(name))
         for name, at in views.key_column.items():
             set_keys[at] = column_keys(self.space.kinds[name], column(name))
         if not views.text_column:
@@ -335,7 +342,7 @@ class CellIndex:
         """
         views = self.views()
         alive, batch = self.encode(records)  # the kernel reads the arrays by their addresses
-        bounds = np.linspace(0, records.num_rows, parts + 1).astype(int).tolist()
+        bounds = [records.num_rows * part // parts for part in range(parts + 1)]
 
         def part(number: int, _alive: Any = alive) -> list[tuple[int, Matches]]:
             begin, end = bounds[number], bounds[number + 1]
@@ -383,5 +390,6 @@ class CellIndex:
                 until = done + 1 if most is not None else end
                 continue
             ids = out[: int(ends[following - 1])]
-            yield done, Matches(ends[done:following].copy(), ids, out)
+            mine = ends[done:following]
+            yield done, Matches(mine if following == end else mine.copy(), ids, out)
             done, found, room, until = following, found + len(ids), most or 0, end

@@ -1,6 +1,6 @@
 """An index as one file that processes map and share.
 
-    CONTENTCAST INDEX 5\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
+    CONTENTCAST INDEX 6\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
 
 The description holds the space, the dictionaries, the text constraints, the groups and where each array lies; the arrays are
 mapped, so opening takes as long as reading the description and no array is read until it is used. Text constraints are filed
@@ -19,11 +19,12 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from contentcast.matching.index.changes import References
 from contentcast.matching.index.codes import Dictionary
 from contentcast.matching.index.engine import CellIndex
+from contentcast.matching.index.grids import Grid
 from contentcast.matching.index.groups import Group
 from contentcast.matching.index.plan import Gate
+from contentcast.matching.index.referring import References
 from contentcast.matching.index.scales import Scale
 from contentcast.model.constraint import Constraint
 from contentcast.model.errors import ContentcastError
@@ -32,17 +33,17 @@ from contentcast.model.patterns import Pattern
 from contentcast.model.ranges import Ranges
 from contentcast.model.space import Space
 
-MAGIC: Final = b"CONTENTCAST INDEX 5\n"
+MAGIC: Final = b"CONTENTCAST INDEX 6\n"
 _ALIGNED: Final = 64
 _NUMBERS: Final = (
-    "free", "cell_count", "table_end", "several_count", "slots_used", "references_used", "run_count", "run_end",
+    "free", "cell_count", "table_end", "several_count", "run_count", "run_end",
 )  # fmt: skip
 """Of the store, how much of its arrays is used."""
 
 
 def save_index(index: CellIndex, path: Path) -> None:
     arrays = {name: np.ascontiguousarray(array) for name, array in index.store.arrays().items()}
-    arrays |= {f"grid.{name}": grid for name, grid in index.filing.grids.items()}
+    arrays |= {f"cuts.{name}": grid.cuts for name, grid in index.filing.grids.items()}
     for name, scale in index.filing.scales.items():
         arrays |= {f"points.{name}": scale.points, f"codes.{name}": scale.codes}
     places: dict[str, tuple[str, tuple[int, ...], int]] = {}
@@ -107,6 +108,7 @@ def _describe(index: CellIndex) -> dict[str, Any]:
         "words": index.filing.words,
         "spare": index.filing.spare,
         "gates": [_gate(gate) for gate in index.filing.gates],
+        "grids": {name: (grid.levels.tolist(), grid.most) for name, grid in index.filing.grids.items()},
         "groups": [(_gate(each.gate), each.level, each.tests, each.table, each.size, each.keys) for each in store.groups],
         "dictionaries": {
             name: (each.shift, each.bits, each.word, each.values) for name, each in index.attributes.dictionaries.items()
@@ -154,8 +156,9 @@ def _restored(described: dict[str, Any], arrays: dict[str, Any]) -> CellIndex:
     store.several_numbers = described["several"]
     for name, array in arrays.items():
         sort, _, rest = name.partition(".")
-        if sort == "grid":
-            index.filing.grids[rest] = array
+        if sort == "cuts":
+            levels, most = described["grids"][rest]
+            index.filing.grids[rest] = Grid(array, np.array(levels, np.int64), most)
         elif sort == "points":
             index.filing.scales[rest] = Scale(array, arrays[f"codes.{rest}"])
         elif sort == "bitmaps":
@@ -169,11 +172,6 @@ def _restored(described: dict[str, Any], arrays: dict[str, Any]) -> CellIndex:
         for gate, level, tests, table, size, keys in described["groups"]
     ]
     index.filing.gates = [Gate(*gate) for gate in described["gates"]]
-    index.filing.levels = {
-        gate.attribute: np.unique([each.level for each in store.groups if each.gate == gate]).astype(np.int64)
-        for gate in index.filing.gates
-        if gate.kind == "cells"
-    }
     index.filing.words = described["words"]
     index.filing.spare = {name: tuple(each) for name, each in described["spare"].items()}
     return index

@@ -17,7 +17,7 @@ from contentcast.matching.index.asks import MOST_LEVELS, Asks, asks_of, find_cod
 from contentcast.matching.index.entries import Entries
 from contentcast.matching.index.groups import Group, group_columns, ordered
 from contentcast.matching.index.layout import GATE_LEVEL, GREATEST_CODE, MIXED, GroupColumns
-from contentcast.matching.index.plan import LEVEL_BITS, Test, widened
+from contentcast.matching.index.plan import Test, widened
 from contentcast.matching.index.scales import Scale
 from contentcast.matching.index.scheme import Scheme
 
@@ -150,7 +150,7 @@ class Filing(Scheme):
 
     def _reach(self, group: Group) -> int:
         if group.gate.kind == "cells":
-            return (len(self.grids[group.gate.attribute]) >> (LEVEL_BITS * group.level)) + 1
+            return self.grids[group.gate.attribute].cells(group.level)
         return len(self.attributes.texts[group.gate.attribute]) if group.gate.kind == "text" else 1
 
 

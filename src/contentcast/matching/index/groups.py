@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from contentcast.matching.index import layout
 from contentcast.matching.index.layout import GroupColumns, Groups
-from contentcast.matching.index.plan import LEVEL_BITS, Gate, Test
+from contentcast.matching.index.plan import Gate, Test
 
 Ints = npt.NDArray[np.int64]
 
@@ -82,7 +82,7 @@ def group_columns(groups: list[Group], numbers: Mapping[str, int]) -> GroupColum
         np.array([gate.word if gate.kind == "equal" else -1 for gate in gates], np.int64),
         np.array([gate.mask for gate in gates], np.int64),
         np.array([2 * numbers.get(gate.attribute, 0) + (gate.kind == "text") for gate in gates], np.int64),
-        np.array([LEVEL_BITS * group.level for group in groups], np.int64),
+        np.array([group.level for group in groups], np.int64),
         *_flat(halves),
         *_flat(blank, np.int32),
         *_flat(subjects),
@@ -113,7 +113,7 @@ def group_arrays(
                 "text": text_column.get(gate.attribute, 0),
             }.get(gate.kind, 0)
         )
-        masks.append(gate.mask if gate.kind == "equal" else LEVEL_BITS * group.level)
+        masks.append(gate.mask if gate.kind == "equal" else group.level)
         tables.append(group.table)
         sizes.append(group.size)
         shifts.append(64 - (group.size.bit_length() - 1) if group.size else 63)

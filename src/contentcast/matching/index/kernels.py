@@ -36,6 +36,7 @@ from contentcast.matching.index.lanes import (
     pass_word,
     pass_word_range,
     pass_word_range_low,
+    prefetch,
     write_few,
     write_sixteen,
 )
@@ -307,6 +308,10 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                     done, at = done + whole, at - whole
                 place, ones = found[PLACE(item)] >> 16, found[PLACE(item)] & 0xFFFF
                 item = np.int64(before[PLACE(item)])
+                if item >= 0 and found[PLACE(item)] & 0xFFFF == 0:  # a larger cell is next: its columns are fetched now
+                    ahead = PLACE(found[PLACE(item)] >> 16)
+                    for k in range(8):
+                        prefetch(arena, rows[ahead, PLACE(BASE)] + (k >> 1) * rows[ahead, PLACE(ROOM)] + 16 * (k & 1))
                 if ones != 0:
                     if done + at + 16 > room:
                         for k in range(at if streaming else 0):

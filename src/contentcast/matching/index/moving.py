@@ -22,6 +22,7 @@ from contentcast.matching.index.changes import DIGIT_BITS, sorted_by_digit
 from contentcast.matching.index.entries import Attributes, Entries, Recoding, joined, texts_of
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.reading import read_some
+from contentcast.matching.index.referring import KNOWN
 from contentcast.matching.index.scales import Scale
 from contentcast.matching.index.store import Store
 
@@ -32,7 +33,8 @@ MOST_SAMPLE: Final = 16_384
 """Subscriptions that the plan is made for, an eighth of all within these; each stands for as many as there are for one."""
 EACH: Final = 6
 """Subscriptions that a change reads. Each is read for its place in the order, then again to be filed, which counts as two: as
-many come meanwhile as half of those that move, and so every round is half as long as the one before.
+many come meanwhile as half of those that move, and so every round is half as long as the one before. (With five, pauses were a
+sixth shorter, but moves so long that a dictionary could be full before one ended.)
 """
 FILING: Final = 2
 PLANNING: Final = 2
@@ -43,7 +45,9 @@ PIECE: Final = 256
 """So many are moved at a time at least: a call has a price of its own."""
 FRESH: Final = 1_024
 """The first so many count twice: their memory has to be handed out to them."""
-LAST: Final = 512
+FRESH_SLOTS: Final = 256
+"""And one for so many slots of the table of ids, into which they go anywhere."""
+LAST: Final = 256
 """A round of so few is the last one, done at once."""
 
 
@@ -115,8 +119,9 @@ class Move:
             ids = yield from self._in_order(ids)
             at = 0
             while at < len(ids) and not self.failed:
-                fresh = len(self.store.references.id) > FRESH and self.store.references_used < FRESH
-                mine = ids[at : at + (PIECE if fresh else max(PIECE, self._credit // FILING))]
+                references = self.store.references
+                fresh = int(references.state[KNOWN]) < max(FRESH, len(references.id) // FRESH_SLOTS)
+                mine = ids[at : at + (PIECE // 2 + 1 if fresh else max(PIECE, self._credit // FILING))]
                 self._file(mine)
                 at += len(mine)
                 yield FILING * len(mine) * (1 + fresh)
@@ -148,7 +153,7 @@ class Move:
         for name, scale in self._old.scales.items():
             if len(scale.points) <= 4 * count:  # else most of them are of what has gone
                 self.filing.scales[name] = Scale.even(scale.points.copy())
-        self.store.reserve(2 * self._old.store.free, 2 * count)
+        self.store.reserve(2 * self._old.store.free, count)
 
     def _in_order(self, ids: Ints) -> Generator[int, None, Ints]:
         """The subscriptions in the order in which they are best filed, those of one cell together."""
@@ -168,5 +173,5 @@ class Move:
         order = np.arange(len(ids))
         for shift in range(0, 63, DIGIT_BITS):
             order = sorted_by_digit(keys, order, shift)
-            yield 1 + len(ids) // 256
+            yield 1 + len(ids) // 128
         return ids[order]

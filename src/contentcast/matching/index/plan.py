@@ -3,8 +3,7 @@
 Every entry is filed behind one gate, so that an event looks only at the entries behind the gates that it opens:
 
     equal    the codes of one or more attributes, looked up in a table           symbol = 'IBM' AND exchange = 'NYSE'
-    cells    the cell of a grid over one attribute's keys into which the event falls; a narrow range lies in up to three cells
-             of a fine level, a wide one of a coarse level                        price BETWEEN 8.3 AND 8.7
+    cells    the cells of a grid over one attribute's keys into which the event falls (`grids`)   price BETWEEN 8.3 AND 8.7
     text     the numbers of the text constraints that the event's value satisfies   venue LIKE '%dark%'
     open     none: looked at for every event
 
@@ -26,6 +25,7 @@ import numpy.typing as npt
 
 from contentcast.matching.index.codes import ABSENT_KEY
 from contentcast.matching.index.entries import Attributes, Entries
+from contentcast.matching.index.grids import Grid, level_of, share, with_levels
 from contentcast.model.keys import key_ends
 
 PROBE_NS: Final = 12.0
@@ -39,10 +39,8 @@ SPARE_BITS: Final = 6
 """Set aside for an attribute that nobody compares for equality yet."""
 SPARE_HALVES: Final = 4
 """Of words, up to which that is done; or as far as the dictionaries reach."""
-LEVEL_BITS: Final = 2
-"""Of a grid: a level's cell is four cells of the finer one."""
-MOST_CELLS_EACH: Final = 3
-"""A range is filed at the finest level of its grid at which it lies in no more cells than this."""
+CELLS_EACH: Final = 3
+"""Of a grid, that a range will lie in, about; before its levels are chosen."""
 BITMAPS: Final = -1
 """In place of a gate's number: the entry lives in the bitmaps."""
 SMALLEST_GAIN_NS: Final = 2.0
@@ -72,7 +70,7 @@ class Plan:
 
     gates: list[Gate]
     chosen: npt.NDArray[np.int32]
-    grids: dict[str, Ints]
+    grids: dict[str, Grid]
     cost_ns: float = 0.0
 
 
@@ -178,7 +176,11 @@ def plan_steps(attributes: Attributes, entries: Entries, masks: Ints, rows: Ints
     renumbered = np.zeros(len(gates), np.int32)
     renumbered[used] = np.arange(len(used))
     kept = [gates[number] for number in used]
-    grids = {gate.attribute: everything.grid(gate.attribute) for gate in kept if gate.kind == "cells"}
+    grids = {}
+    for number, gate in enumerate(kept):
+        if gate.kind == "cells":
+            grids[gate.attribute] = everything.grid(gate.attribute, renumbered[chosen] == number)
+            yield count // 16
     cost_ns = sum(everything.probe_ns(gate) for gate in kept[1:]) + float(best.sum()) * times * (CANDIDATE_NS + TEST_NS)
     return Plan(kept, renumbered[chosen], grids, cost_ns)
 
@@ -260,25 +262,29 @@ class _Candidates:
             positive = mine & (column.value & 3 == 0)  # only what is filed by what holds can be found by it
             shares[at[positive]] = 0.01
             return shares
-        grid = self.grid(gate.attribute)
-        first = np.searchsorted(grid, column.value[mine], "right")
-        last = np.searchsorted(grid, column.last[mine], "right")
-        shift = LEVEL_BITS * level_of(first, last)
-        _, up_to = self._grid(gate.attribute)
-        end = np.minimum(((last >> shift) + 1) << shift, len(grid) + 1)
-        shares[at[mine]] = up_to[end] - up_to[(first >> shift) << shift]
+        below, first, last = self._spans(gate.attribute, mine)
+        shares[at[mine]] = share(below, first, last, level_of(first, last, CELLS_EACH))
         return shares
 
     def share_grids(self, other: _Candidates) -> None:
         """Grids are those of all the entries, whatever the rows."""
         self._grids = other._grids
 
-    def grid(self, name: str) -> Ints:
-        """Cut points at the quantiles of the ranges' own ends, so that every cell has about as much to hold."""
-        return self._grid(name)[0]
+    def grid(self, name: str, behind: Any) -> Grid:
+        """The grid for those entries behind its gate."""
+        below, first, last = self._spans(name, behind[self.entries.columns["range", name].entry])
+        return with_levels(self._grid(name)[0], below, first, last, self.times)
+
+    def _spans(self, name: str, rows: Any) -> tuple[Any, Ints, Ints]:
+        """The share of events below each cell, and the cells that these rows of the attribute's ranges reach from and to."""
+        cuts, below = self._grid(name)
+        column = self.entries.columns["range", name]
+        return below, np.searchsorted(cuts, column.value[rows], "right"), np.searchsorted(cuts, column.last[rows], "right")
 
     def _grid(self, name: str) -> tuple[Ints, Any]:
-        """The grid, and the share of events below each of its cells, if they lie where the ranges begin and end."""
+        """Cut points at the quantiles of the ranges' own ends, so that every cell has about as much to hold, and the share of
+        events below each cell, if they lie where the ranges begin and end.
+        """
         if name not in self._grids:
             column = self.entries.columns["range", name]
             least, greatest = key_ends(self.attributes.space.kinds[name])
@@ -290,16 +296,6 @@ class _Candidates:
             counts = np.diff(np.searchsorted(ends, grid), prepend=0, append=len(ends)) + 0.1
             self._grids[name] = grid, np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
         return self._grids[name]
-
-
-def level_of(first: Ints, last: Ints) -> Ints:
-    """The finest level of a grid at which a range from one rank to another lies in at most three cells."""
-    level = np.zeros(len(first), np.int64)
-    while True:
-        wide = (last >> (LEVEL_BITS * level)) - (first >> (LEVEL_BITS * level)) >= MOST_CELLS_EACH
-        if not wide.any():
-            return level
-        level += wide
 
 
 def merge_signatures(expected: Counter[frozenset[Test]]) -> dict[frozenset[Test], frozenset[Test]]:

@@ -134,10 +134,11 @@ def _read(filing: Filing, places: Places) -> Entries:
     fields = [(attributes.numbers[name], each) for name, each in attributes.dictionaries.items() if each.bits]
     lines = np.zeros((len(attributes.numbers), _CUT_COUNT + 1), np.int64)
     for name, scale in filing.scales.items():
-        grid = filing.grids.get(name, scale.points[:0])
+        cuts = filing.cuts(name)
+        cuts = scale.points[:0] if cuts is None else cuts
         lines[attributes.numbers[name]] = (
             _address(scale.points), _address(scale.codes), len(scale.points), *open_ends(attributes, name),
-            _address(grid), len(grid),
+            _address(cuts), len(cuts),
         )  # fmt: skip
     columns = filing.group_columns()
     most = len(fields) + int(np.diff(columns.subject_start).max(initial=0)) + 1

@@ -36,8 +36,8 @@ FEW_POINTS: Final = 17
 """A scale of so many is searched through, not by halves."""
 LEAST_STEP: Final = 64
 """Between codes, of a scale that is not crowded; less if there are very many points."""
-MOST_STEPS: Final = 3
-"""That every search makes; a longer one goes on."""
+MOST_STEPS: Final = 2
+"""That every search makes; a longer one goes on, which few are."""
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

@@ -17,17 +17,14 @@ from contentcast.matching.index import bitmaps, layout
 from contentcast.matching.index.asks import MOST_LEVELS, Asks, Gates, asks_of, gates_of, kinds_among, places_of, tests_of
 from contentcast.matching.index.codes import Dictionary
 from contentcast.matching.index.entries import Attributes, Entries
+from contentcast.matching.index.grids import Grid
 from contentcast.matching.index.plan import (
     BITMAPS,
-    CANDIDATE_NS,
-    LEVEL_BITS,
-    TEST_NS,
     Gate,
     Plan,
     Test,
     finished,
     lay_out_words,
-    level_of,
     merge_signatures,
     plan_steps,
 )
@@ -37,8 +34,6 @@ Ints = npt.NDArray[np.int64]
 
 HALF_NS: Final = 5.0
 """Beginning to compare a cell's entries with half a word, about."""
-LEVEL_NS: Final = 4.0
-"""Looking into a cell of one more level of a grid, about."""
 
 
 @dataclass(slots=True)
@@ -48,11 +43,7 @@ class Scheme:
     attributes: Attributes
     store: Store
     gates: list[Gate] = field(default_factory=list)
-    grids: dict[str, Ints] = field(default_factory=dict)
-    levels: dict[str, Ints] = field(default_factory=dict)
-    """Of each grid the levels that were worth a group, ascending; an entry goes to the finest that is not finer than its own,
-    or to its own if there is none.
-    """
+    grids: dict[str, Grid] = field(default_factory=dict)
     words: int = 0
     spare: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """What is set aside in the words for attributes without a dictionary."""
@@ -88,12 +79,7 @@ class Scheme:
         plan = yield from plan_steps(self.attributes, entries, masks, rows, times)
         if len(rows) < entries.count:
             plan.chosen[small] = BITMAPS
-        self.gates, self.grids = plan.gates, plan.grids
-        self.levels, self._gates = {}, None
-        for number, gate in enumerate(plan.gates):
-            if gate.kind == "cells" and (plan.chosen == number).any():
-                self.levels[gate.attribute] = self._worth_a_group(entries, gate, plan.chosen == number, times)
-                yield entries.count // 32
+        self.gates, self.grids, self._gates = plan.gates, plan.grids, None
         yield from self._plan_groups(asks, plan, times)
         return plan.chosen
 
@@ -141,8 +127,10 @@ class Scheme:
             gate, level = divmod(int(where[example, layout.GATE_LEVEL]), MOST_LEVELS)
             expected.setdefault((self.gates[gate], level), Counter())[self.tests_of(signatures[example])] = count * times
         yield len(where) // 32
+        reached = where[:, layout.LAST_CELL] - where[:, layout.FIRST_CELL] + 1
         for behind, counted in expected.items():
-            odds = self._odds(*behind, sum(counted.values()))
+            mine = where[:, layout.GATE_LEVEL] == self.gates.index(behind[0]) * MOST_LEVELS + behind[1]
+            odds = self._odds(*behind, sum(counted.values()), float(reached[mine].mean()))
             self.planned[behind] = merge_signatures(Counter({each: count * odds for each, count in counted.items()}))
             yield len(where) // 64
 
@@ -152,37 +140,20 @@ class Scheme:
     def gate_arrays(self) -> Gates:
         """The gates as the kernels read them."""
         if self._gates is None:
-            self._gates = gates_of(self.gates, self.attributes, self.grids, self.levels)
+            self._gates = gates_of(self.gates, self.attributes, self.grids)
         return self._gates
 
-    def _odds(self, gate: Gate, level: int, entries: float) -> float:
+    def cuts(self, name: str) -> Ints | None:
+        """Of the attribute's grid, if it has one."""
+        return self.grids[name].cuts if name in self.grids else None
+
+    def _odds(self, gate: Gate, level: int, entries: float, cells_each: float) -> float:
         """The share of a group's entries that an event looks at: one cell of those there are."""
         if gate.kind == "open":
             return 1.0
         if gate.kind == "cells":
-            return min(1.0, 2.0 / ((len(self.grids[gate.attribute]) >> (LEVEL_BITS * level)) + 1))
+            return min(1.0, cells_each / self.grids[gate.attribute].cells(level))
         return max(1.0 / max(entries, 1), 1e-3 if gate.kind == "equal" else 1e-2)
-
-    def _worth_a_group(self, entries: Entries, gate: Gate, behind: Any, times: float) -> Ints:
-        """The levels of a grid with so many entries that looking into one more cell costs an event less than testing them."""
-        _, first, last = self._grid_span(entries, gate, behind)
-        counts = np.bincount(level_of(first, last)) * times
-        used = []
-        for level in range(len(counts)):
-            cells = (len(self.grids[gate.attribute]) >> (LEVEL_BITS * (level + 1))) + 1
-            if level + 1 == len(counts) or counts[level] * 2 / cells * (CANDIDATE_NS + TEST_NS) > LEVEL_NS:
-                used.append(level)
-            else:
-                counts[level + 1] += counts[level]
-        return np.array(used, np.int64)
-
-    def _grid_span(self, entries: Entries, gate: Gate, behind: Any) -> tuple[Ints, Ints, Ints]:
-        """The entries behind a cells gate with the ranks of their range's ends."""
-        column = entries.columns["range", gate.attribute]
-        mine = behind[column.entry]
-        grid = self.grids[gate.attribute]
-        first = np.searchsorted(grid, column.value[mine], "right")
-        return column.entry[mine], first, np.searchsorted(grid, column.last[mine], "right")
 
     def sorting_keys(self, entries: Entries) -> Any:
         """Numbers by which entries are in the order of the cells they will be in, those that ask the same side by side."""

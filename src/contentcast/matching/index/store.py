@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index import appending, changes, layout
+from contentcast.matching.index import appending, changes, layout, referring
 from contentcast.matching.index.asks import Asks
 from contentcast.matching.index.bitmaps import Bitmaps
-from contentcast.matching.index.changes import References
 from contentcast.matching.index.groups import WIDTH, Group
 from contentcast.matching.index.layout import Cells, GroupColumns
+from contentcast.matching.index.referring import References, no_references
 from contentcast.matching.index.room import zeros
 
 Ints = npt.NDArray[np.int64]
@@ -76,11 +76,7 @@ class Store:
     several_count: int = 0
     several_numbers: dict[int, int] = field(default_factory=dict)
     bitmaps: Bitmaps = field(default_factory=Bitmaps)
-    references: References = field(
-        default_factory=lambda: References(_zeros(64), _zeros(64, np.int32), _zeros(64, np.int32), _zeros(64, np.int32))
-    )
-    slots_used: int = 0
-    references_used: int = 0
+    references: References = field(default_factory=no_references)
 
     # --- columns of the cells
 
@@ -199,16 +195,15 @@ class Store:
         self.free = max(self.free, int(ends.max(initial=0)))
         for group, keys in zip(self.groups, np.bincount(group_of, minlength=len(self.groups)).tolist(), strict=True):
             group.keys = keys
-        self.slots_used = int(np.count_nonzero(self.references.head != changes.FREE))
-        self.references_used = max(self.references_used, int(self.references.head.max(initial=0)))
+        referring.count_again(self.references)
 
     def _fit_arena(self, size: int) -> None:
         """Room for so many numbers in all, and for more, so that it is hardly ever moved: what is not used takes no memory."""
         if size + layout.SLACK > len(self.arena):
             try:
-                larger = zeros((ARENA_ROOM * (size + layout.SLACK),), np.int32)
+                larger = zeros((ARENA_ROOM * (size + layout.SLACK),), np.int32, used=size)
             except MemoryError:  # where memory that is set aside counts as used
-                larger = zeros((size + size // 4 + layout.SLACK,), np.int32)
+                larger = zeros((size + size // 4 + layout.SLACK,), np.int32, used=size)
             larger[: self.free] = self.arena[: self.free]
             self.arena = larger
 
@@ -238,56 +233,38 @@ class Store:
 
     def refer(self, ids: Ints, cells: Ints) -> None:
         """Remember that these ids have entries in these cells; there is room for it (`fit_references`)."""
-        self.slots_used += changes.add_references(self.references, self.reference_shift, ids, cells, self.references_used)
-        self.references_used += len(ids)
+        referring.add_references(self.references, ids, cells)
 
     def fit_references(self, ids: int, cells: int = 0) -> None:
-        """Room for so many ids more, half of the slots staying free at least, and for so many cells that they refer to."""
-        if 2 * (self.slots_used + ids) > len(self.references.id):
-            used, size = int(np.count_nonzero(self.references.head > 0)), 64  # those of what is gone do not move
-            while size < 3 * (used + ids):
-                size *= 2
-            larger = References(zeros((size,), np.int64), zeros((size,), np.int32), self.references.cell, self.references.next)
-            changes.move_references(self.references, larger, _shift(size))
-            self.references, self.slots_used = larger, used
-        room = self.references_used + cells
-        self.references = References(
-            *self.references[:2], *(_fit(each, self.references_used, room) for each in self.references[2:])
-        )
-
-    @property
-    def reference_shift(self) -> int:
-        return _shift(len(self.references.id))
+        """Room for so many ids more, and for so many cells that they refer to."""
+        self.references = referring.fitted(self.references, ids, cells)
 
     def ids(self) -> Ints:
         """Of all subscriptions, in no particular order."""
-        return self.references.id[self.references.head > 0]
+        return referring.ids_of(self.references)
 
     def knows(self, ids: Ints) -> Any:
         """Which of the ids are there."""
-        found = np.empty(len(ids), np.bool_)
-        changes.are_known(self.references, self.reference_shift, ids, found)
-        return found
+        return referring.known_among(self.references, ids)
 
     def remove(self, ids: Ints) -> None:
         """All entries of these subscriptions, which are there; each is given once."""
-        shift, none = self.reference_shift, _zeros(0)
-        slots = np.empty(changes.count_references(self.references, shift, ids), np.int64)
+        none = _zeros(0)
+        slots = np.empty(referring.count_references(self.references, ids), np.int64)
         widths = np.array([group.width for group in self.groups], np.int64)
         cells = self.cells(none, none)
-        used = changes.remove_ids(cells, self.references, shift, widths, ids, self.tagged_ids(ids), slots)
+        used = changes.remove_ids(cells, self.references, widths, ids, self.tagged_ids(ids), slots)
         self.bitmaps.remove(slots[:used])
         for each in ids.tolist() if self.several_numbers else ():
             self.several_numbers.pop(each, None)
 
     def places_of(self, ids: Ints) -> Places:
         """Where the entries of these subscriptions are."""
-        shift = self.reference_shift
         wanted = self.tagged_ids(ids)
-        owner, cell_of, inside = (np.empty(changes.count_references(self.references, shift, ids), np.int64) for _ in range(3))
+        owner, cell_of, inside = (np.empty(referring.count_references(self.references, ids), np.int64) for _ in range(3))
         none = _zeros(0)
         cells = self.cells(none, none)
-        count = changes.places_of(cells, self.references, shift, ids, wanted, owner, cell_of, inside)
+        count = changes.places_of(cells, self.references, ids, wanted, owner, cell_of, inside)
         owner = owner[:count]
         return Places(owner, wanted[owner] < 0, cell_of[:count], inside[:count])
 
@@ -335,8 +312,9 @@ class Store:
             each.name: getattr(self, each.name) for each in fields(self) if isinstance(getattr(self, each.name), np.ndarray)
         }
         found |= {f"references.{name}": array for name, array in self.references._asdict().items()}
-        cells, references = ("cell", "group_of", "key_of"), ("references.cell", "references.next")
-        used = dict.fromkeys(cells, self.cell_count) | dict.fromkeys(references, self.references_used)
+        cells, chains = ("cell", "group_of", "key_of"), ("references.cell", "references.next")
+        chained = int(self.references.state[referring.CHAINED])
+        used = dict.fromkeys(cells, self.cell_count) | dict.fromkeys(chains, chained)
         used |= {"arena": self.free + 2 * layout.SLACK, "table": self.table_end, "several": self.several_count}
         used |= {"run_start": self.run_count, "run_length": self.run_count, "run_ids": self.run_end + layout.SLACK}
         found |= {name: found[name][:count] for name, count in used.items()}
@@ -346,12 +324,13 @@ class Store:
         """Before a change: a mapped file becomes memory of our own. True if it was one."""
         if self.arena.flags.writeable:
             return False
-        for name, array in self.arrays().items():
-            if "." not in name:
-                setattr(self, name, array.copy())
-        self.references = References(*(each.copy() for each in self.references))
-        for name, array in self.bitmaps.arrays().items():
-            setattr(self.bitmaps, name, array.copy())
+        own = {name: array.copy() for name, array in self.arrays().items()}  # all, before any is used
+        for name in self.bitmaps.arrays():
+            setattr(self.bitmaps, name, own[f"bitmaps.{name}"])
+        self.references = References(*(own[f"references.{name}"] for name in References._fields))
+        for name in [each for each in own if "." not in each and each != "arena"]:
+            setattr(self, name, own[name])
+        self.arena = own["arena"]  # the last: it tells whether all are our own
         return True
 
     def tagged_ids(self, ids: Ints) -> Ints:

@@ -118,6 +118,8 @@ def _validity(column: pa.Array) -> tuple[Any, int]:
 
 def frozen(array: Any) -> Any:
     """The array, not to be written: Numba compiles a kernel anew for arrays that differ in this alone."""
+    if type(array) is np.ndarray and not array.flags.writeable:
+        return array
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
@@ -206,28 +208,32 @@ def _put_texts(slots, text, starts, first, end):
 @nb.njit(nogil=True, cache=True)
 def _code_texts(slots, text, starts, first_code, data, places, offset, valid, first, word, shift):
     last_slot, last_eight = _PLACE(len(slots) - 1), np.int64(len(data)) - 8
+    end = np.int64(places[_PLACE(offset)])
     for i in range(_PLACE(len(word))):
+        begin, end = end, np.int64(places[_PLACE(offset) + i + _PLACE(1)])
+        length = end - begin
         if len(valid) > 0:
             bit = _PLACE(first) + i
             if (valid[bit >> _PLACE(3)] >> (bit & _PLACE(7))) & 1 == 0:
                 continue
-        place = _PLACE(offset) + i
-        begin = np.int64(places[place])
-        length = np.int64(places[place + _PLACE(1)]) - begin
         key: Any = np.int64(0)
-        if begin <= last_eight:
-            key = load_eight(data, begin)
-        else:
+        if length < 8 and begin <= last_eight:  # as most, and most of these stand in their first slot
+            key = load_eight(data, begin) & ((np.int64(1) << (8 * length)) - 1) | length << 56
+            at = _PLACE(_slot(key, len(slots)))
+            if slots[at, _PLACE(0)] == key:
+                word[i] |= (slots[at, _PLACE(1)] + first_code) << shift
+                continue
+        elif length < 8:
             for k in range(length):
                 key |= np.int64(data[begin + k]) << (8 * k)
-        if length < 8:
-            key = key & ((np.int64(1) << (8 * length)) - 1) | length << 56
+            key |= length << 56
+            at = _PLACE(_slot(key, len(slots)))
         else:
-            key = (key ^ length) * _SPREAD
+            key = (load_eight(data, begin) ^ length) * _SPREAD
             for k in range(8, length, 8):
                 key = (key ^ (key >> 29) ^ load_eight(data, begin + (k if k < length - 8 else length - 8))) * _SPREAD
             key |= _LONG_TEXT
-        at = _PLACE(_slot(key, len(slots)))
+            at = _PLACE(_slot(key, len(slots)))
         code = UNKNOWN
         while slots[at, _PLACE(1)] >= 0:
             if slots[at, _PLACE(0)] == key:

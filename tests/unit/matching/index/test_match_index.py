@@ -18,9 +18,10 @@ import pytest
 
 import contentcast as cc
 from contentcast.matching import Scan
-from contentcast.matching.index import appending, changes, engine, single
+from contentcast.matching.index import appending, changes, engine, referring, single
 from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.changes import remove_ids
+from contentcast.matching.index.file import MAGIC
 from contentcast.matching.index.store import Store
 from contentcast.model import EventBatch
 from contentcast.workload import scenario
@@ -268,13 +269,36 @@ def test_files_that_are_not_ours_cut_off_or_damaged_are_refused(index: cc.MatchI
         (whole[:-1], "is cut off"),
         (whole[:40], "is damaged"),
         (whole[:60] + b"\xff" + whole[61:], "is damaged"),
-        (whole.replace(b"INDEX 5", b"INDEX 9", 1), "another version"),
+        (MAGIC[:-2] + b"0\n" + whole[len(MAGIC) :], "another version"),
     ):
         path.write_bytes(content)
         with pytest.raises(cc.ContentcastError, match=message):
             cc.MatchIndex.load(path)
     with pytest.raises(cc.ContentcastError, match="there is no index file"):
         cc.MatchIndex.load(tmp_path / "nothing")
+
+
+def test_a_loaded_index_that_could_not_become_memory_of_its_own_can_be_changed_later(
+    index: cc.MatchIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Scarce(np.ndarray):
+        def copy(self, order: Any = "C") -> Any:
+            raise MemoryError
+
+    index.save(tmp_path / "index")
+    loaded = cc.MatchIndex.load(tmp_path / "index")
+    arrays = Store.arrays
+    for name in ("references.cell", "table", "arena"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "arrays", lambda self, name=name: arrays(self) | {name: arrays(self)[name].view(Scarce)})
+            with pytest.raises(MemoryError):
+                loaded.add(9, "volume > 4000")
+            with pytest.raises(MemoryError):
+                loaded.remove(1)
+        assert loaded.match(EVENT) == index.match(EVENT)
+    loaded.remove(1)
+    loaded.add(9, "volume > 4000")
+    assert loaded.match(EVENT) == [3, 4, 9]
 
 
 def test_saving_leaves_nothing_half_written(index: cc.MatchIndex, tmp_path: Path) -> None:
@@ -483,7 +507,7 @@ def test_an_addition_that_breaks_off_leaves_nothing_behind(monkeypatch: pytest.M
     assert index.predicate(3_050) == cc.parse_predicate(space, texts[50])
 
 
-@pytest.mark.parametrize("kernel", [(appending, "open_cells"), (appending, "append_entries"), (changes, "add_references")])
+@pytest.mark.parametrize("kernel", [(appending, "open_cells"), (appending, "append_entries"), (referring, "add_references")])
 def test_ctrl_c_waits_until_a_change_is_whole(monkeypatch: pytest.MonkeyPatch, kernel: tuple[Any, str]) -> None:
     index = cc.MatchIndex(TRADES)
     index.add_many(range(100), [f"issue = 'i{number}' AND price < {number}" for number in range(100)])

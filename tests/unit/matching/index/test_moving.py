@@ -125,7 +125,7 @@ def test_an_index_that_has_shrunk_gives_its_memory_back() -> None:
     before = index.statistics()["bytes"]
     for begin in range(0, 39_500, 500):
         index.remove_many(range(begin, begin + 500))
-    for turn in range(20):  # a little of the move with every change
+    for turn in range(100):  # a little of the move with every change
         index.add(40_000 + turn, "price < 1")
         index.remove_many([39_500 + turn])
     assert index.statistics()["bytes"] < before / 4
@@ -249,3 +249,40 @@ def test_a_new_cell_for_more_than_the_arena_has_left() -> None:
         asks = Asks(words, np.full_like(words, 255), start, asked)
         store.append(columns, asks, rows, cells, where[:, layout.MIXED], np.arange(count, dtype=np.int32))
     assert store.count[: store.cell_count].tolist() == [257, 470, 200]
+
+
+def test_the_memory_of_the_plan_before_is_given_up() -> None:
+    """With the next changes after a move, and at once where all is new anyway."""
+    market = scenario("market", seed=5)
+    texts = market.subscriptions(30_000)["predicate"]
+    index = cc.MatchIndex(market.space)
+    index.add_many(range(3_000), texts.slice(0, 3_000))
+    at, held = 3_000, 0
+    while at < 30_000 and not held:
+        index.add_many(range(at, at + 100), texts.slice(at, 100))
+        at, held = at + 100, len(index._cells._leaving)
+    assert held > 10
+    largest = max(each.nbytes for each in index._cells._leaving)
+    index.remove(0)
+    assert max(each.nbytes for each in index._cells._leaving) < largest
+    for each in range(1, held):
+        index.remove(each)
+    assert index._cells._leaving == []
+    index.remove_many(list(index))
+    assert index._cells._leaving == []
+
+
+def test_ranges_wider_than_all_that_were_planned_for_open_few_levels() -> None:
+    market = scenario("market", seed=5)
+    index = cc.MatchIndex(market.space)
+    index.add_many(range(5_000), market.subscriptions(5_000)["predicate"])
+    grid = index._cells.filing.grids["price"]
+    prices = np.sort(market.events(3_000)["price"].to_numpy())
+    widths = np.geomspace(10, 1_400, 200).astype(int)
+    for number, width in enumerate(widths.tolist()):
+        low, high = float(prices[1_500 - width]), float(prices[1_500 + width])
+        index.add(10_000 + number, f"price BETWEEN {low} AND {high}")
+    used = {group.level for group in index._cells.store.groups if group.gate.kind == "cells"}
+    assert len(used) <= len(grid.levels) + 1 + (len(grid.cuts).bit_length() - int(grid.levels[-1])) // 2
+    found = index.match({"price": float(prices[1_500])})
+    assert set(range(10_000, 10_200)) <= set(found)
