@@ -2,7 +2,7 @@
 
 what a subscription asks     entries, codes, value_tables (values), scales (ranges), texts, pieces, answers (string tests)
 where it is filed            plan (gates under a cost model), grids, scheme (a plan in use), asks (where an entry goes by it)
-how it gets there            filing, appending, groups, store, referring, changes, bitmaps
+how it gets there            filing, numbering, appending, groups, store, referring, changes, bitmaps
 what an event meets          engine, by_address, kernels, small_cells, small_steps, lanes; layout (the arrays), memory
 what comes out               matches, room; single for one event at a time
 a new plan while in use      moving, reading, loading, whole

@@ -40,7 +40,6 @@ from contentcast.matching.index.layout import (
     LAST_CODE,
     LEAST_CODE,
     MIXED,
-    SPREAD,
     SUBJECT,
     T_HIGH,
     T_LOW,
@@ -52,6 +51,7 @@ from contentcast.matching.index.layout import (
     WHERE_ROW,
 )
 from contentcast.matching.index.plan import BITMAPS, Gate, Test
+from contentcast.matching.index.small_steps import mixed_with
 from contentcast.model.keys import KEYED, key_ends
 from contentcast.model.space import Space
 
@@ -236,12 +236,6 @@ _UNCHOSEN: Final = -2
 
 
 @nb.njit(nogil=True, cache=True)
-def _mixed_with(mixed, number):
-    mixed = (mixed ^ number) * np.int64(SPREAD)
-    return mixed ^ (mixed >> 29)
-
-
-@nb.njit(nogil=True, cache=True)
 def _rank(cuts, begin, end, key):
     """How many of the cuts from `begin` to `end` are not above the key."""
     low, high = begin, end
@@ -296,9 +290,9 @@ def _place(asks, gates, chosen, covered, where, signatures):
             gate = _best_gate(asks, gates, covered, i, begin, end)
         mixed = np.int64(0)
         for word in range(words):
-            mixed = _mixed_with(_mixed_with(mixed, asks.words[word, i]), asks.masks[word, i])
+            mixed = mixed_with(mixed_with(mixed, asks.words[word, i]), asks.masks[word, i])
         for at in range(begin, end):
-            mixed = _mixed_with(_mixed_with(mixed, asks.asks[at, VALUE]), asks.asks[at, LAST] ^ asks.asks[at, SUBJECT])
+            mixed = mixed_with(mixed_with(mixed, asks.asks[at, VALUE]), asks.asks[at, LAST] ^ asks.asks[at, SUBJECT])
         where[i, MIXED] = mixed
         where[i, FIRST_CELL] = where[i, LAST_CELL] = 0
         if gate == BITMAPS:
@@ -335,69 +329,3 @@ def _place(asks, gates, chosen, covered, where, signatures):
             if at != through:
                 bit = 2 * words + BITS_EACH * (asks.asks[at, SUBJECT] >> 1) + min(asks.asks[at, FORM], T_SET) - 1
                 signatures[i, bit >> 6] |= np.int64(1) << (bit & 63)
-
-
-# --- which entries go together
-
-
-@nb.njit(nogil=True, cache=True)
-def _slot_of(known, where, signatures, i):
-    """Of a table of [gate and level, signature ..., number], the slot of what an entry has, or the free one for it."""
-    mixed = _mixed_with(np.int64(0), where[i, GATE_LEVEL])
-    wide = signatures.shape[1]
-    for k in range(wide):
-        mixed = _mixed_with(mixed, signatures[i, k])
-    slot = (mixed >> 20) & (len(known) - 1)
-    while known[slot, wide + 1] >= 0:
-        same = known[slot, 0] == where[i, GATE_LEVEL]
-        for k in range(wide):
-            same &= known[slot, 1 + k] == signatures[i, k]
-        if same:
-            break
-        slot = (slot + 1) & (len(known) - 1)
-    return slot
-
-
-@nb.njit(nogil=True, cache=True)
-def put_number(known, where, signatures, i, number):
-    """Give a number to what this entry has, which has none yet."""
-    slot, wide = _slot_of(known, where, signatures, i), signatures.shape[1]
-    known[slot, 0], known[slot, wide + 1] = where[i, GATE_LEVEL], number
-    for k in range(wide):
-        known[slot, 1 + k] = signatures[i, k]
-
-
-@nb.njit(nogil=True, cache=True)
-def numbers_of(known, where, signatures, begin, numbers):
-    """The numbers of what the entries from `begin` on have; stops at one that has none and returns it. -1: in the bitmaps."""
-    wide = signatures.shape[1]
-    for i in range(begin, len(where)):
-        numbers[i] = -1
-        if where[i, GATE_LEVEL] >= 0:
-            number = known[_slot_of(known, where, signatures, i), wide + 1]
-            if number < 0:
-                return i
-            numbers[i] = number
-    return len(where)
-
-
-@nb.njit(nogil=True, cache=True)
-def kinds_among(where, signatures):
-    """The different gates, levels and signatures there are outside the bitmaps: of each an entry that has it, and how many."""
-    size, wide = 64, signatures.shape[1]
-    while size < 2 * len(where):
-        size *= 2
-    known = np.full((size, wide + 2), -1, np.int64)
-    examples, counts = np.empty(len(where), np.int64), np.zeros(len(where), np.int64)
-    count = 0
-    for i in range(len(where)):
-        if where[i, GATE_LEVEL] < 0:
-            continue
-        number = known[_slot_of(known, where, signatures, i), wide + 1]
-        if number < 0:
-            number = count
-            put_number(known, where, signatures, i, number)
-            examples[count] = i
-            count += 1
-        counts[number] += 1
-    return examples[:count], counts[:count]

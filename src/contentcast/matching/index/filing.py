@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index import bitmaps
-from contentcast.matching.index.asks import MOST_LEVELS, Asks, asks_of, find_codes, numbers_of, places_of, put_number
+from contentcast.matching.index.asks import MOST_LEVELS, Asks, asks_of, find_codes, places_of
 from contentcast.matching.index.entries import Entries
 from contentcast.matching.index.groups import Group, group_columns, ordered
 from contentcast.matching.index.layout import GATE_LEVEL, GREATEST_CODE, MIXED, GroupColumns
+from contentcast.matching.index.numbering import numbers_of, put_number
 from contentcast.matching.index.plan import Test, widened
 from contentcast.matching.index.scales import Scale
 from contentcast.matching.index.scheme import Scheme

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index import bitmaps, layout
-from contentcast.matching.index.asks import MOST_LEVELS, Asks, Gates, asks_of, gates_of, kinds_among, places_of, tests_of
+from contentcast.matching.index.asks import MOST_LEVELS, Asks, Gates, asks_of, gates_of, places_of, tests_of
 from contentcast.matching.index.codes import Dictionary
 from contentcast.matching.index.entries import Attributes, Entries
 from contentcast.matching.index.grids import Grid
+from contentcast.matching.index.numbering import kinds_among
 from contentcast.matching.index.plan import (
     BITMAPS,
     Gate,

@@ -16,6 +16,13 @@ def spread(key, shift):
     return ((key * np.int64(SPREAD)) >> shift) & ((np.int64(1) << (np.int64(64) - shift)) - np.int64(1))
 
 
+@nb.njit(nogil=True, cache=True)
+def mixed_with(mixed, number):
+    """A number that depends on all that were mixed into it."""
+    mixed = (mixed ^ number) * np.int64(SPREAD)
+    return mixed ^ (mixed >> 29)
+
+
 @nb.njit(nogil=True, cache=True, inline="always")
 def in_sorted(numbers, start, end, wanted):
     """Does the ascending stretch hold the number?"""
