@@ -58,7 +58,7 @@ class References(NamedTuple):
 
 def no_references() -> References:
     state = np.zeros(STATE_ROW, np.int64)
-    state[SHIFT] = _shift(LEAST_SLOTS)
+    state[SHIFT] = shift_of(LEAST_SLOTS)
     empty = np.zeros(0, np.int32)
     return References(
         np.zeros(LEAST_SLOTS, np.int64), np.zeros(LEAST_SLOTS, np.int32), np.zeros(0, np.int64), empty, empty, empty, state
@@ -82,7 +82,7 @@ def fitted(references: References, ids: int, cells: int) -> References:
         move_some(references, len(references.old_id))
         each = max(LEAST_EACH, -(-len(references.id) // max(1, size // 2 - known - ids)))
         state = state.copy()
-        state[[SHIFT, OLD_SHIFT, MOVED, EACH, SLOTS]] = _shift(size), state[SHIFT], 0, each, known
+        state[[SHIFT, OLD_SHIFT, MOVED, EACH, SLOTS]] = shift_of(size), state[SHIFT], 0, each, known
         references = References(*larger, *references[:2], *references[4:6], state)
     if len(references.old_id):
         move_some(references, ids * int(state[EACH]))
@@ -102,7 +102,8 @@ def _longer(chain: Any, used: int, wanted: int) -> Any:
     return longer
 
 
-def _shift(size: int) -> int:
+def shift_of(size: int) -> int:
+    """By which `spread` finds the first slot of a key in a table of so many."""
     return 64 - (size.bit_length() - 1)
 
 

@@ -19,7 +19,7 @@ from contentcast.matching.index.asks import Asks
 from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.groups import WIDTH, Group
 from contentcast.matching.index.layout import Cells, GroupColumns
-from contentcast.matching.index.referring import References, no_references
+from contentcast.matching.index.referring import References, no_references, shift_of
 from contentcast.matching.index.room import zeros
 
 Ints = npt.NDArray[np.int64]
@@ -118,7 +118,7 @@ class Store:
         rows, cells = np.empty(total, np.int64), np.empty(total, np.int32)
         self._fit_cells(self.cell_count + total)
         before = self.cell_count
-        tables = np.array([(group.table, group.size, _shift(group.size)) for group in self.groups], np.int64).reshape(-1, 3)
+        tables = np.array([(group.table, group.size, shift_of(group.size)) for group in self.groups], np.int64).reshape(-1, 3)
         self.cell_count = appending.open_cells(
             self.table, self.cell, self.group_of, self.key_of, columns, tables, where, groups, order, before, rows, cells
         )
@@ -142,7 +142,7 @@ class Store:
         self.table_end += wanted
         if group.gate.kind == "equal":
             held = old[old[:, 1] >= 0]
-            changes.put_keys(self.table, group.table, wanted, _shift(wanted), held[:, 0].copy(), held[:, 1].copy())
+            changes.put_keys(self.table, group.table, wanted, shift_of(wanted), held[:, 0].copy(), held[:, 1].copy())
         else:
             self.table[group.table : group.table + len(old)] = old
 
@@ -341,10 +341,6 @@ class Store:
         """The id as its entries carry it."""
         number = self.several_numbers.get(subscription)
         return subscription if number is None else ~(2 * number + 1)
-
-
-def _shift(size: int) -> int:
-    return 64 - (size.bit_length() - 1)
 
 
 def _fit(array: Any, used: int, size: int) -> Any:
