@@ -29,7 +29,7 @@ def main(words: list[str] | None = None) -> int:
     for name in asked.names or BENCHMARKS:
         benchmark = import_module(f"benchmarks.{name}")
         with progress.status(name) as status:
-            options = {"say": status.update} if name == "matching" else {}
+            options = {"say": status.update} if name in ("matching", "updates") else {}
             result = benchmark.run(asked.quick, **options)
         result.show(console)
         for path in result.write(asked.out or (TRIED if asked.quick else KEPT)):

@@ -28,11 +28,16 @@ AT_A_TIME = 1_000
 TARGET_PER_S = 50_000
 
 
-def run(quick: bool = False) -> Result:
+def run(quick: bool = False, *, say: Callable[[str], None] = lambda text: None) -> Result:
     _touch_memory()
     sizes, rounds = ([10_000], 5) if quick else ([10_000, 100_000, 1_000_000], 30)
-    found = [_changes(size, rounds) for size in sizes]
-    grown = [_growing(size) for size in ([1_000] if quick else [20_000, 200_000])]
+    found, grown = [], []
+    for size in sizes:
+        say(f"changes at {size:,}")
+        found.append(_changes(size, rounds))
+    for size in [1_000] if quick else [20_000, 200_000]:
+        say(f"growing from {size:,} to {10 * size:,}")
+        grown.append(_growing(size))
     header = list(found[0])
     rows = [[f"{each[name]:,}" if isinstance(each[name], int) else f"{each[name]:.1f}" for name in header] for each in found]
     for size, pause_s, batch_s, _ in grown:
