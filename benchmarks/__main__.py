@@ -11,6 +11,8 @@ from benchmarks import machine
 
 BENCHMARKS = ("bulk", "matching", "updates", "search_tree", "learn", "routing", "spark")
 KEPT, TRIED = Path("docs/benchmarks"), Path("build/benchmarks")
+WIDE = 140
+"""Columns, where nobody looks at a terminal."""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -25,7 +27,7 @@ def main(words: list[str] | None = None) -> int:
     machine.keep_to_one_thread()
     from rich.console import Console
 
-    console, progress = Console(), Console(stderr=True)
+    console, progress = Console(width=None if sys.stdout.isatty() else WIDE), Console(stderr=True)
     for name in asked.names or BENCHMARKS:
         benchmark = import_module(f"benchmarks.{name}")
         with progress.status(name) as status:

@@ -45,9 +45,10 @@ class Result:
         for table in self.tables:
             shown = RichTable(title=table.title or None, box=box.SIMPLE_HEAD, title_justify="left")
             for at, name in enumerate(table.header):
-                shown.add_column(name, justify="left" if at == 0 else "right", no_wrap=at > 0)
-            for row in table.rows:
-                shown.add_row(*row, style="bold" if row[0] in table.strong else None)
+                shown.add_column(name, justify="left" if at == 0 else "right")
+            for name, *cells in table.rows:  # headers may break at their spaces, numbers not
+                kept = [cell.replace(" ", "\u00a0") for cell in cells]
+                shown.add_row(name, *kept, style="bold" if name in table.strong else None)
             console.print(shown)
         for note in self.notes:
             console.print(f"- {note}", highlight=False, markup=False)

@@ -125,7 +125,8 @@ def _be_restless(random: Random) -> None:
     """How soon the index moves to a new plan, and how fast, so that most of what happens here happens during a move."""
     engine.REPLAN_LEAST = random.choice([1, 10, 2000])  # type: ignore[misc]
     moving.PIECE, moving.LAST = random.choice([(1, 1), (4, 4), (256, 512)])  # type: ignore[misc]
-    moving.EACH = random.choice([1, 5, 50])  # type: ignore[misc]
+    moving.STEP = random.choice([0, 1, 20])  # type: ignore[misc]
+    moving.EACH = moving.EACH_IN_ORDER = random.choice([1, 5, 50])  # type: ignore[misc]
     moving.LEAST_SAMPLE = random.choice([2, 4096])  # type: ignore[misc]
 
 

@@ -13,12 +13,11 @@ import sys
 from collections.abc import Callable
 from typing import Final, NoReturn, TypeVar
 
-from sqlglot import TokenType, exp, parse
-from sqlglot.dialects.spark import Spark
+from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
-from sqlglot.parsers.spark import SparkParser
 
 from contentcast.language import literals
+from contentcast.language.dialect import Dialect
 from contentcast.language.errors import WHAT_IS_POSSIBLE, PredicateError
 from contentcast.language.printer import quote_name
 from contentcast.model.errors import TooManyConjunctions, nearest
@@ -41,22 +40,6 @@ from contentcast.model.tree import (
     Tree,
     normalise,
 )
-
-
-class _Dialect(Spark):
-    """Spark's, with a doubled quote inside a string read as one quote, as Spark 4 does, and without statements.
-
-    In `load > 5` LOAD begins no statement: without them such a word is a name, and sqlglot logs nothing about commands.
-    """
-
-    class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 - sqlglot reads it off the class
-        COMMANDS = set()  # noqa: RUF012 - likewise
-
-    class Parser(SparkParser):
-        STATEMENT_PARSERS = {TokenType.SEMICOLON: lambda self: exp.Semicolon()}  # noqa: RUF012 - likewise
-        NO_PAREN_IF_COMMANDS = False
-
 
 _COMPARISONS: Final[dict[type[exp.Expr], str]] = {
     exp.EQ: "=",
@@ -136,7 +119,7 @@ class Reader:
     def expression(self) -> exp.Expr:
         self._check_quotes()
         try:
-            found = [each for each in parse(self.text, dialect=_Dialect) if not isinstance(each, exp.Semicolon | None)]
+            found = [each for each in parse(self.text, dialect=Dialect) if not isinstance(each, exp.Semicolon | None)]
         except SqlglotError as error:
             self._explain(error)
         except RecursionError:
@@ -197,7 +180,7 @@ class Reader:
         return min(starts) if starts else self._start_by_word(node)
 
     def _start_by_word(self, node: exp.Expr) -> int:
-        word = re.search(rf"\b{re.escape(node.name or node.sql(dialect=_Dialect))}\b", self.text, re.IGNORECASE)
+        word = re.search(rf"\b{re.escape(node.name or node.sql(dialect=Dialect))}\b", self.text, re.IGNORECASE)
         return word.start() if word else 0
 
     def _word(self, words: str) -> int:

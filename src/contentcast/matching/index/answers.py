@@ -64,19 +64,19 @@ class Answers:
         self.holds_start, self.holds = _without(self.holds_start, self.holds, mine, gone)
         self.fails_start, self.fails = _without(self.fails_start, self.fails, mine, gone)
 
-    def amend(self, holds: list[tuple[Ints, int]], fails: list[tuple[Ints, int]]) -> None:
-        """More numbers that hold, and fail, for the values of the rows they come with, in ascending order."""
-        self.holds_start, self.holds, most = self._amended(self.holds_start, self.holds, holds)
-        self.fails_start, self.fails, _ = self._amended(self.fails_start, self.fails, fails)
+    def amend(self, holds: tuple[Ints, Ints], fails: tuple[Ints, Ints]) -> None:
+        """More numbers that hold, and fail, for values that were asked for: their rows and the numbers, which ascend for each
+        row.
+        """
+        self.holds_start, self.holds, most = self._amended(self.holds_start, self.holds, *holds)
+        self.fails_start, self.fails, _ = self._amended(self.fails_start, self.fails, *fails)
         self.most = max(self.most, most)
 
-    def _amended(self, starts: Ints, numbers: Numbers, more: list[tuple[Ints, int]]) -> tuple[Ints, Numbers, int]:
-        if not any(len(rows) for rows, _ in more):
+    def _amended(self, starts: Ints, numbers: Numbers, rows: Ints, new: Ints) -> tuple[Ints, Numbers, int]:
+        if not len(rows):
             return starts, numbers, 0
-        rows = np.concatenate([rows for rows, _ in more])
-        new = np.repeat(np.array([number for _, number in more], np.int32), [len(rows) for rows, _ in more])
         order = np.argsort(rows, kind="stable")
-        made: tuple[Ints, Numbers, int] = _with_more(starts, numbers, self.count, rows[order], new[order])
+        made: tuple[Ints, Numbers, int] = _with_more(starts, numbers, self.count, rows[order], new[order].astype(np.int32))
         return made
 
     def _joined(self, starts: Ints, numbers: Numbers, count: int, places: Ints, more: Ints) -> tuple[Ints, Numbers, int]:

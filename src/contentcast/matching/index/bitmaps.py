@@ -90,6 +90,11 @@ class Bitmaps:
     """Whether all ids are plain and all rows exact, slots used, and how many of them are free again."""
 
     @property
+    def used(self) -> int:
+        """Slots that hold an entry, or have held one."""
+        return int(self.numbers[_USED])
+
+    @property
     def count(self) -> int:
         return int(self.numbers[_USED] - self.numbers[_FREE])
 
@@ -130,14 +135,15 @@ class Bitmaps:
         reused = min(count, free)
         slots = np.concatenate([self.free[free - reused : free], np.arange(used, used + count - reused)])
         self._fit_slots(used + count - reused)
-        self.numbers[_USED:] = used + count - reused, free - reused
+        places = np.array([int(np.searchsorted(self.words, dictionaries[name].word)) for name in self.names], np.int64)
+        view, mine, under = self.view(dictionaries), words[self.words].T, masks[self.words].T
         self.ids[slots] = tagged
+        self.entries[slots, ::2], self.entries[slots, 1::2] = mine, under
+        _clear_bits(self.rows, len(self.rows), slots[:reused])
+        exact = _set_bits(view, places, slots)
+        self.numbers[_USED:] = used + count - reused, free - reused
         if (tagged < 0).any():
             self.numbers[PLAIN_BITS] = 0
-        self.entries[slots, ::2], self.entries[slots, 1::2] = words[self.words].T, masks[self.words].T
-        _clear_bits(self.rows, len(self.rows), slots[:reused])
-        places = np.array([int(np.searchsorted(self.words, dictionaries[name].word)) for name in self.names], np.int64)
-        exact = _set_bits(self.view(dictionaries), places, slots)
         if not exact:
             self.numbers[EXACT_BITS] = 0
         return slots
@@ -146,20 +152,27 @@ class Bitmaps:
         if count <= 64 * self.rows.shape[1] and count + SLACK <= len(self.ids):
             return
         words = BLOCK // 64 * -(-(count + count // 4) // BLOCK)
-        self.rows = _widened(self.rows, words)
-        self.named, self.without = (_widened(each, -(-words // BLOCK)) for each in (self.named, self.without))
+        rows, named, without = (
+            _widened(each, wide)
+            for each, wide in ((self.rows, words), (self.named, -(-words // BLOCK)), (self.without, -(-words // BLOCK)))
+        )
         ids, entries = np.zeros(64 * words + SLACK, np.int32), np.zeros((64 * words, self.entries.shape[1]), np.int64)
         ids[: len(self.ids)], entries[: len(self.entries)] = self.ids, self.entries
-        self.ids, self.entries = ids, entries
+        self.rows, self.named, self.without, self.ids, self.entries = rows, named, without, ids, entries
+
+    def expect_to_remove(self, count: int) -> None:
+        """Have room to note that so many slots are free."""
+        free = int(self.numbers[_FREE])
+        if free + count > len(self.free):
+            self.free = np.concatenate([self.free, np.zeros(free + count, np.int64)])
 
     def remove(self, slots: Ints) -> None:
+        """What these slots hold; that they will be so many was expected."""
         if not len(slots):
             return
         rows = int(self.first_row[1]) if len(self.first_row) > 1 else len(self.rows)
         _clear_bits(self.rows, rows, slots)  # one field that says no is enough
         free = int(self.numbers[_FREE])
-        if free + len(slots) > len(self.free):
-            self.free = np.concatenate([self.free, np.zeros(free + len(slots), np.int64)])
         self.free[free : free + len(slots)] = slots
         self.numbers[_FREE] = free + len(slots)
 
@@ -183,29 +196,36 @@ def _widened(rows: Ints, words: int) -> Ints:
     return wider
 
 
-def sorting_order(words: Ints, masks: Ints, dictionaries: dict[str, Dictionary]) -> tuple[list[str], Ints]:
-    """The attributes, those that most entries test first, and the order of the entries by them."""
-    codes = {name: _codes(words, masks, each) for name, each in dictionaries.items()}
-    names = sorted(codes, key=lambda name: float((codes[name] < 0).mean()))
-    return names, np.lexsort([codes[name] for name in reversed(names)])
+def in_order_of_use(masks: Ints, dictionaries: dict[str, Dictionary]) -> list[str]:
+    """The attributes, those that most entries test first."""
+
+    def uses(name: str) -> int:
+        each = dictionaries[name]
+        return int(np.count_nonzero(masks[each.word] >> each.shift & (1 << each.bits) - 1))
+
+    return sorted(dictionaries, key=uses, reverse=True)
 
 
 def sorting_keys(words: Ints, masks: Ints, dictionaries: dict[str, Dictionary]) -> Ints:
     """Numbers that have about the order of the entries by these attributes: as many of the first ones as 62 bits hold."""
-    keys, bits = np.zeros(words.shape[1], np.int64), 0
-    for each in dictionaries.values():
-        if bits + each.bits > 62:
-            break
-        bits += each.bits
-        keys = keys << each.bits | np.minimum(_codes(words, masks, each) + 1, (1 << each.bits) - 1)
+    fields = np.array([(each.word, each.shift, each.bits) for each in dictionaries.values()], np.int64)
+    keys = np.empty(words.shape[1], np.int64)
+    _sorting_keys(words, masks, fields[np.cumsum(fields[:, 2]) <= 62], keys)
     return keys
 
 
-def _codes(words: Ints, masks: Ints, dictionary: Dictionary) -> Ints:
-    """The codes that entries ask for, -1 where they do not test the attribute."""
-    full = (1 << dictionary.bits) - 1
-    tested = (masks[dictionary.word] >> dictionary.shift) & full != 0
-    return np.where(tested, (words[dictionary.word] >> dictionary.shift) & full, -1)
+@nb.njit(nogil=True, cache=True)
+def _sorting_keys(words, masks, fields, keys):
+    for i in range(len(keys)):
+        key = np.int64(0)
+        for f in range(len(fields)):
+            word, shift, bits = fields[f]
+            full = (np.int64(1) << bits) - 1
+            code = np.int64(0)
+            if (masks[word, i] >> shift) & full != 0:
+                code = min(((words[word, i] >> shift) & full) + 1, full)
+            key = key << bits | code
+        keys[i] = key
 
 
 @nb.njit(nogil=True, cache=True)

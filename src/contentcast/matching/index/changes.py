@@ -11,8 +11,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from contentcast.matching.index.lanes import prefetch
-from contentcast.matching.index.layout import ABSENT_CODE, BASE, CELL_ROW, COUNT, GREATEST_CODE, GROUP, OUTPUT, ROOM
+from contentcast.matching.index.lanes import in_range, prefetch
+from contentcast.matching.index.layout import ABSENT_CODE, BASE, CELL_ROW, COUNT, GREATEST_CODE, GROUP, OUTPUT, PLAIN, ROOM
 from contentcast.matching.index.referring import AHEAD, find_id, first_of, forget
 from contentcast.matching.index.small_steps import spread
 
@@ -31,17 +31,33 @@ def put_keys(slots, table, size, shift, keys, cells):
 @nb.njit(nogil=True, cache=True)
 def find_entry(cells, cell, wanted, begin):
     """Where in the cell, from `begin` on, an entry with this id stands, and where in its run (-1: it has none); or (-1, -1)."""
-    base = cells.cell[cell, BASE]
-    for k in range(begin, cells.cell[cell, COUNT]):
-        tagged = np.int64(cells.arena[base + k])
-        if tagged == wanted:
-            return k, np.int64(-1)
-        if tagged < 0 and (~tagged) & 1 == 0:
-            run = (~tagged) >> 1
-            for i in range(cells.run_length[run]):
-                if cells.run_ids[cells.run_start[run] + i] == wanted:
-                    return k, np.int64(i)
-    return np.int64(-1), np.int64(-1)
+    base, found = (
+        cells.cell[cell, BASE],
+        _find_number(cells.arena, cells.cell[cell, BASE], begin, cells.cell[cell, COUNT], wanted),
+    )
+    if cells.cell[cell, PLAIN] == 0 and wanted >= 0:  # others have no runs
+        for k in range(begin, found if found >= 0 else cells.cell[cell, COUNT]):
+            tagged = np.int64(cells.arena[base + k])
+            if tagged < 0 and (~tagged) & 1 == 0:
+                run = (~tagged) >> 1
+                for i in range(cells.run_length[run]):
+                    if cells.run_ids[cells.run_start[run] + i] == wanted:
+                        return k, np.int64(i)
+    return found, np.int64(-1)
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _find_number(arena, base, begin, end, wanted):
+    """The first place from `begin` to `end` behind the base with this number, or -1; the arena goes on behind it (SLACK)."""
+    for k in range(begin, end, 16):
+        same = in_range(arena, base + k, base + k, wanted)
+        if same != 0:
+            at = k
+            while same & 1 == 0:
+                same >>= 1
+                at += 1
+            return at if at < end else np.int64(-1)
+    return np.int64(-1)
 
 
 @nb.njit(nogil=True, cache=True)

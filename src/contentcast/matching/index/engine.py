@@ -9,7 +9,7 @@ subscriptions come and again when it no longer fits those there are (`_keep_hous
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from contentcast.matching.index import layout, referring
 from contentcast.matching.index.answers import MOST_REMEMBERED
 from contentcast.matching.index.by_address import addresses, match_many
 from contentcast.matching.index.codes import column_keys
-from contentcast.matching.index.entries import Attributes, Recoding, entries_of, joined, texts_of
+from contentcast.matching.index.entries import Attributes, Recoding, entries_of, joined, mark_texts
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.groups import group_arrays
 from contentcast.matching.index.loading import load_changing_kernels
@@ -28,7 +28,7 @@ from contentcast.matching.index.matches import STREAMED_FROM, Matches, Run
 from contentcast.matching.index.memory import planes
 from contentcast.matching.index.moving import Move
 from contentcast.matching.index.reading import read_all, read_predicate
-from contentcast.matching.index.room import room_for
+from contentcast.matching.index.room import Leaving, room_for
 from contentcast.matching.index.single import SingleMatcher
 from contentcast.matching.index.store import Store
 from contentcast.matching.index.whole import Whole
@@ -90,8 +90,8 @@ class CellIndex:
         """Subscriptions that have come since the plan was made."""
         self.count = 0
         self._move: Move | None = None
-        self._leaving: list[Any] = []
-        """Arrays of the plan before a move, of which one is given up with each change, the largest first: it takes its time."""
+        self._leaving = Leaving()
+        """Arrays of the plan before a move, and smaller ones, of which a little is given back with each change."""
         self._per_event = 8.0
         self.one: SingleMatcher | None = None
         """What `single` has made for the index as it is, if it has."""
@@ -117,14 +117,14 @@ class CellIndex:
         self._views = self.one = None
         grown = self.count + len(ids) > max(REPLAN_FACTOR * self.planned_for, REPLAN_LEAST)
         many = not self.planned_for or (grown and BULK * len(ids) > self.count)
-        sizes = self.attributes.sizes()
+        attributes, sizes = self.attributes, self.attributes.sizes()
         try:
             entries = None if many else entries_of(table, self.attributes)
             if entries is None or not self.filing.fits(entries):
                 self._plan_anew(ids, table)
                 return
-        except BaseException:
-            self.attributes.shrink(sizes)
+        except BaseException:  # also one that waited until a new plan was in use, which has attributes of its own
+            attributes.shrink(sizes)
             raise
         with Whole():
             self.filing.insert(ids, entries)
@@ -146,16 +146,20 @@ class CellIndex:
         old_ids = self.ids()
         fresh = Attributes(self.space, answers=self.attributes.answers)
         old = Recoding(self.attributes, fresh).recoded(read_all(self.filing, old_ids))
-        fresh.texts = {name: self.attributes.texts[name] for name in texts_of(old)}
-        fresh.keep_texts(texts_of(old))
+        fresh.texts = dict(self.attributes.texts)
         if len(ids) >= MANY:
             load_changing_kernels()
         filing = Filing(fresh, Store())
         entries = joined([old, entries_of(table, fresh)], [len(old_ids), len(ids)])
         filing.insert(np.concatenate([old_ids, ids]), entries, filing.plan(entries))
+        used: dict[str, npt.NDArray[np.bool_]] = {}
+        mark_texts(entries, used)
         with Whole():
             self.count += len(ids)
             self._use(filing)
+            fresh.texts = {name: fresh.texts[name] for name in used}
+            with suppress(MemoryError):  # then they stay until the next plan
+                fresh.keep_texts(used)
 
     def remove(self, ids: Ints) -> None:
         """All of them, or none if one is not there; each is given once."""
@@ -171,8 +175,10 @@ class CellIndex:
 
     def _keep_house(self, ids: Ints, came: bool) -> None:
         """These came, or went: begin to move to a new plan when the one there is no longer fits, or go on with it."""
-        if self._leaving:
-            self._leaving.pop()
+        if self.store.left:
+            self._leaving.add(self.store.left)
+            self.store.left = []
+        self._leaving.give_back_some()
         if not self.count:
             self._use(Filing(Attributes(self.space), Store()))
             return
@@ -194,16 +200,15 @@ class CellIndex:
             return
         (self._move.add if came else self._move.remove)(ids)
         if self._move.advance(len(ids)):
-            self._move.filing.attributes.keep_texts(self._move.texts)
             left = self.store.arrays().values()
             self._use(self._move.filing)
-            self._leaving = sorted(left, key=lambda array: int(array.nbytes))
+            self._leaving.add(left)
         elif self._move.failed:
             self._move = None
 
     def _use(self, filing: Filing) -> None:
         """Go on with this one, which holds all there is."""
-        self._leaving = []
+        self._leaving = Leaving()
         self.attributes, self.store, self.filing = filing.attributes, filing.store, filing
         self.planned_for, self.worn = self.count, 0
         self._move = self._views = self.one = None

@@ -82,10 +82,11 @@ class Attributes:
             else:
                 del self.dictionaries[name]
 
-    def keep_texts(self, used: dict[str, set[int]]) -> None:
-        """Give up the text constraints that are not used any more."""
+    def keep_texts(self, used: dict[str, npt.NDArray[np.bool_]]) -> None:
+        """Give up the text constraints whose numbers are not used any more."""
         for name, text in self.texts.items():
-            text.keep(used.get(name, set()))
+            text.give_up(text.unused(used.get(name, _NO_FLAGS)).tolist())
+            text.settle()
 
     def set_number(self, cuts: tuple[int, ...]) -> int:
         number = self.set_numbers.get(cuts)
@@ -117,27 +118,27 @@ class Entries:
 def entries_of(table: PredicateTable, attributes: Attributes) -> Entries:
     used = {name: column for name, column in table.columns.items() if len(column.conjunction)}
     conjunctions = np.bincount(table.predicate_of, minlength=table.count)
-    special = _special(used)
-    if not len(special):
-        columns = {}
-        for name, column in used.items():
-            for form, rows, value, last in _plain_forms(name, column, None, attributes):
-                columns[form, name] = Column(column.conjunction if rows is None else column.conjunction[rows], value, last)
-        return Entries(table.conjunction_count, table.predicate_of, (conjunctions > 1)[table.predicate_of], columns)
-    plain = np.ones(table.conjunction_count, np.bool_)
-    plain[special] = False
-    number = np.cumsum(plain) - 1  # conjunction -> entry, for the plain ones
+    others = {name: _Others.of(attributes, name, column) for name, column in used.items()}
+    special = _special(used, others)
+    if len(special):
+        plain = np.ones(table.conjunction_count, np.bool_)
+        plain[special] = False
+        number = np.cumsum(plain) - 1  # conjunction -> entry, for the plain ones
     pieces: dict[tuple[str, str], list[tuple[Any, Any, Any]]] = {}
     for name, column in used.items():
-        for form, rows, value, last in _plain_forms(name, column, np.flatnonzero(plain[column.conjunction]), attributes):
-            pieces.setdefault((form, name), []).append((number[column.conjunction[rows]], value, last))
-    made = _SpecialEntries(attributes, int(plain.sum()))
+        rows = np.flatnonzero(plain[column.conjunction]) if len(special) else None
+        for form, mine, value, last in _plain_forms(name, column, rows, others[name], attributes):
+            asking = column.conjunction if mine is None else column.conjunction[mine]
+            pieces.setdefault((form, name), []).append((number[asking] if len(special) else asking, value, last))
+    made = _SpecialEntries(attributes, table.conjunction_count - len(special))
     for conjunction in special.tolist():
         predicate = int(table.predicate_of[conjunction])
         made.add(predicate, table.conjunction(conjunction), max(1, MOST_ENTRIES // int(conjunctions[predicate])))
     for key, lists in made.columns.items():
         pieces.setdefault(key, []).append(tuple(np.array(each, np.int64) for each in lists))  # type: ignore[arg-type]
-    owner = np.concatenate([table.predicate_of[plain], np.array(made.owners, np.int64)])
+    owner = table.predicate_of
+    if len(special):
+        owner = np.concatenate([table.predicate_of[plain], np.array(made.owners, np.int64)])
     columns = {
         key: Column(*(parts[0] if len(parts) == 1 else (np.concatenate([part[i] for part in parts]) for i in range(3))))
         for key, parts in pieces.items()
@@ -145,23 +146,81 @@ def entries_of(table: PredicateTable, attributes: Attributes) -> Entries:
     return Entries(len(owner), owner, (conjunctions > 1)[owner], columns)
 
 
-def _special(columns: dict[str, ConstraintColumn]) -> Ints:
+@dataclass(slots=True)
+class _Others:
+    """Of the constraints of a column that are neither one value nor one range, those in use: the atom of each that is one."""
+
+    rows: Ints
+    """Of the column, those with such a constraint ..."""
+    which: Ints
+    """... and for each of them the place of its constraint among these:"""
+    form: list[str]
+    value: Ints
+    last: Ints
+
+    @classmethod
+    def of(cls, attributes: Attributes, name: str, column: ConstraintColumn) -> _Others:
+        if not column.others:
+            return _NO_OTHERS
+        rows = np.flatnonzero(column.other >= 0)
+        used, which = np.unique(column.other[rows], return_inverse=True)
+        found = [_atoms(attributes, name, column.others[each]) for each in used.tolist()]
+        ones = [atoms[0] if len(atoms) == 1 else (_SEVERAL, 0, 0) for atoms in found]
+        value, last = (np.array([each[i] for each in ones], np.int64) for i in (1, 2))
+        return cls(rows, which, [form for form, _, _ in ones], value, last)
+
+    def several(self) -> Ints:
+        """The rows of those that are more than one atom."""
+        return self.rows[self._with(_SEVERAL)] if _SEVERAL in self.form else self.rows[:0]
+
+    def ones(self) -> Iterator[tuple[str, Ints, Ints, Ints]]:
+        """Of each form the rows, values and lasts of the others."""
+        for form in dict.fromkeys(self.form):
+            if form != _SEVERAL:
+                mine = self._with(form)
+                which = self.which[mine]
+                yield form, self.rows[mine], self.value[which], self.last[which]
+
+    def _with(self, form: str) -> Any:
+        return np.array([each == form for each in self.form])[self.which]
+
+
+_NO_FLAGS: Final = np.zeros(0, np.bool_)
+_SEVERAL: Final = "several"
+_NONE: Final = np.zeros(0, np.int64)
+_NO_OTHERS: Final = _Others(_NONE, _NONE, [], _NONE, _NONE)
+
+
+def _special(columns: dict[str, ConstraintColumn], others: dict[str, _Others]) -> Ints:
     """The conjunctions that need a look one by one."""
     found = []
-    for column in columns.values():
-        special = column.other >= 0
+    for name, column in columns.items():
+        several = others[name].several()
+        if len(several):
+            found.append(column.conjunction[several])
         if column.kind.name == "int":
             # Keys cannot tell -2^63 from the next int (it makes room for absent), so a range that begins there is split.
-            special |= (column.first == ABSENT_KEY + 1) & (column.last > column.first)
-        if special.any():
-            found.append(column.conjunction[special])
-    return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+            lowest = (column.first == ABSENT_KEY + 1) & (column.last > column.first)
+            if lowest.any():
+                found.append(column.conjunction[lowest])
+    return np.unique(np.concatenate(found)) if found else _NONE
 
 
 def _plain_forms(
-    name: str, column: ConstraintColumn, rows: Ints | None, attributes: Attributes
+    name: str, column: ConstraintColumn, rows: Ints | None, others: _Others, attributes: Attributes
 ) -> Iterator[tuple[str, Ints | None, Ints, Ints]]:
     """What these rows of a column ask, or all if None, by form: which of them, value and last."""
+    if len(others.rows):
+        asked = np.ones(len(column.conjunction), np.bool_)
+        if rows is not None:
+            asked[:] = False
+            asked[rows] = True
+        for form, mine, value, last in others.ones():
+            kept = asked[mine]
+            if kept.any():
+                yield form, mine[kept], value[kept], last[kept]
+        asked[others.rows] = False
+        rows = np.flatnonzero(asked)
     if rows is not None and not len(rows):
         return
     if column.kind.name not in KEYED:
@@ -187,7 +246,7 @@ def _plain_forms(
 
 
 class _SpecialEntries:
-    """Entries of conjunctions that hold something else than single values and single ranges."""
+    """Entries of conjunctions of which some constraint is more than one atom."""
 
     def __init__(self, attributes: Attributes, first: int) -> None:
         self.attributes, self.next = attributes, first
@@ -312,7 +371,7 @@ class Recoding:
     def _up_to_date(self, form: str, name: str) -> Ints:
         """The new number of each old one, -1 where it has none yet."""
         wanted = FIRST + len(self._old.dictionaries[name]) if form == "equal" else len(self._old.sets)
-        numbers = self._numbers.get((form, name), _NO_NUMBERS)
+        numbers = self._numbers.get((form, name), _NONE)
         if len(numbers) < wanted:
             larger = np.full(2 * wanted, -1, np.int64)
             larger[: len(numbers)] = numbers
@@ -330,9 +389,12 @@ class Recoding:
             numbers[used] = [self._new.set_number(self._old.sets[number]) for number in used.tolist()]
 
 
-_NO_NUMBERS: Final = np.zeros(0, np.int64)
-
-
-def texts_of(entries: Entries) -> dict[str, set[int]]:
-    """The numbers of the text constraints that they hold, by attribute."""
-    return {name: set((column.value >> 2).tolist()) for (form, name), column in entries.columns.items() if form == "text"}
+def mark_texts(entries: Entries, used: dict[str, npt.NDArray[np.bool_]]) -> None:
+    """used[attribute][number] for the text constraints that they hold."""
+    for (form, name), column in entries.columns.items():
+        if form == "text" and len(column.value):
+            numbers, flags = column.value >> 2, used.get(name, _NO_FLAGS)
+            if len(flags) <= (last := int(numbers.max())):
+                flags = np.concatenate([flags, np.zeros(last + 1, np.bool_)])
+            flags[numbers] = True
+            used[name] = flags

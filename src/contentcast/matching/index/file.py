@@ -1,6 +1,6 @@
 """An index as one file that processes map and share.
 
-    CONTENTCAST INDEX 6\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
+    CONTENTCAST INDEX 7\\n | length and checksum of the description | the description (msgpack) | arrays, aligned to 64
 
 The description holds the space, the dictionaries, the text constraints, the groups and where each array lies; the arrays are
 mapped, so opening takes as long as reading the description and no array is read until it is used. Text constraints are filed
@@ -33,7 +33,7 @@ from contentcast.model.patterns import Pattern
 from contentcast.model.ranges import Ranges
 from contentcast.model.space import Space
 
-MAGIC: Final = b"CONTENTCAST INDEX 6\n"
+MAGIC: Final = b"CONTENTCAST INDEX 7\n"
 _ALIGNED: Final = 64
 _NUMBERS: Final = (
     "free", "cell_count", "table_end", "several_count", "run_count", "run_end",
@@ -120,6 +120,7 @@ def _describe(index: CellIndex) -> dict[str, Any]:
         "sets": index.attributes.sets,
         "numbers": {each: getattr(store, each) for each in _NUMBERS},
         "several": store.several_numbers,
+        "barren": sorted(store.barren),
         "bitmaps": store.bitmaps.names,
     }
 
@@ -153,7 +154,7 @@ def _restored(described: dict[str, Any], arrays: dict[str, Any]) -> CellIndex:
     store = index.store
     for name, number in described["numbers"].items():
         setattr(store, name, number)
-    store.several_numbers = described["several"]
+    store.several_numbers, store.barren = described["several"], set(described["barren"])
     for name, array in arrays.items():
         sort, _, rest = name.partition(".")
         if sort == "cuts":

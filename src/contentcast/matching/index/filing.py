@@ -45,6 +45,10 @@ class Filing(Scheme):
             each.is_crowded for each in self.scales.values()
         )
 
+    def is_nearly_full(self) -> bool:
+        """Has a dictionary used two thirds of its bits?"""
+        return any(each.bits and 3 * len(each) > 2 * each.capacity for each in self.attributes.dictionaries.values())
+
     def insert(self, ids: Ints, entries: Entries, chosen: Any = None) -> None:
         """File the entries, which the dictionaries have room for (`fits`), behind the gates `chosen` by the plan or else the
         best there are; `ids[owner]` is an entry's subscription.
@@ -60,24 +64,30 @@ class Filing(Scheme):
             in_bitmaps = np.flatnonzero(groups < 0)
             self.store.fit_references(len(ids), len(ids) + len(in_bitmaps) + len(rows))
             tagged = self._tagged(ids, entries)
-            slots = self._into_bitmaps(asks, in_bitmaps, tagged) if len(in_bitmaps) else in_bitmaps
             referring = np.concatenate([ids, ids[entries.owner[in_bitmaps]], ids[entries.owner[rows]]])
-            self.store.refer(referring, np.concatenate([np.full(len(ids), -1), ~(slots + 1), cells]))
+            leading = np.concatenate([np.full(len(ids), -1), in_bitmaps, cells])
+            if len(in_bitmaps):  # what they write is not taken back: nothing may fail from here to `refer`
+                slots = leading[len(ids) : len(ids) + len(in_bitmaps)]
+                self._into_bitmaps(asks, in_bitmaps, tagged, slots)
+                np.invert(np.add(slots, 1, out=slots), out=slots)
+            self.store.refer(referring, leading)
             self.store.append(columns, asks, rows, cells, where[:, MIXED], tagged)
+            barren = np.ones(len(ids), np.bool_)
+            barren[entries.owner] = False
+            self.store.barren.update(ids[barren].tolist())
         except BaseException:
             self.store.take_back(ids)
             self._known, self._known_count, self._columns = np.zeros((0, 0), np.int64), 0, None
             raise
 
-    def _into_bitmaps(self, asks: Asks, rows: Ints, tagged: Any) -> Ints:
-        """The slots that these entries get."""
+    def _into_bitmaps(self, asks: Asks, rows: Ints, tagged: Any, slots: Ints) -> None:
+        """Writes the slots that these entries get."""
         tested = {name: self.attributes.dictionaries[name] for name in self.store.bitmaps.names}
-        _, order = bitmaps.sorting_order(asks.words[:, rows], asks.masks[:, rows], tested)
-        ordered_rows, slots = rows[order], np.empty(len(rows), np.int64)
+        order = np.argsort(bitmaps.sorting_keys(asks.words[:, rows], asks.masks[:, rows], tested), kind="stable")
+        ordered_rows = rows[order]
         slots[order] = self.store.bitmaps.add(
             asks.words[:, ordered_rows], asks.masks[:, ordered_rows], tagged[ordered_rows], self.attributes.dictionaries
         )
-        return slots
 
     def _tagged(self, ids: Ints, entries: Entries) -> Any:
         """Each entry's id as it will carry it."""
@@ -141,6 +151,9 @@ class Filing(Scheme):
         if wanted not in groups:
             groups[wanted] = len(self.store.groups)
             self.store.groups.append(Group(*behind, ordered(wanted)))
+            for kind, name in wanted:  # also where those that it was planned for have gone
+                if kind in ("range", "low", "high"):
+                    self.scales.setdefault(name, Scale())
         return groups[wanted]
 
     def group_columns(self) -> GroupColumns:

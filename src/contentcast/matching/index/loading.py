@@ -10,6 +10,8 @@ from functools import cache
 
 import numpy as np
 
+from contentcast.matching.index.answers import Answers
+from contentcast.matching.index.changes import sorted_by_digit
 from contentcast.matching.index.entries import Attributes, entries_of
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.moving import LAST, Move
@@ -30,7 +32,7 @@ def load_changing_kernels() -> None:
         return PredicateTable.of(space, [_predicate(space, number) for number in numbers])
 
     filing = Filing(Attributes(space), Store())
-    count = LAST + 2  # not all move in the last round
+    count = LAST + 2  # not all are filed at the end
     entries = entries_of(table(*range(1, count)), filing.attributes)
     filing.insert(np.arange(count - 1), entries, filing.plan(entries))
     for scale in filing.scales.values():
@@ -39,6 +41,12 @@ def load_changing_kernels() -> None:
     filing.insert(np.arange(count, count + 2), entries_of(table(5.5, 6.5), filing.attributes))
     filing.store.remove(np.arange(2))
     Move(filing).advance(1 << 20)
+    one, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
+    sorted_by_digit(one, one, 0)
+    answers = Answers()
+    answers.add(1, (one, one), (none, none))
+    answers.amend((one, one + 1), (none, none))
+    answers.purge(one, np.zeros(2, np.bool_))
 
 
 def _predicate(space: Space, number: float) -> Predicate:

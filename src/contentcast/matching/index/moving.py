@@ -2,11 +2,10 @@
 
     a sample of the entries  ->  a plan for it  ->  all subscriptions, some at a time, filed by that plan  ->  the old one goes
 
-What is added meanwhile is added to the old one, and moves in another round when all others have; what is removed is removed
-from both. Events are matched by the old one until all have moved. What nobody asks for any more (values, text constraints,
-room in the arena) does not come along.
-Work is counted in subscriptions, of which every change pays for a few, so that the rounds become shorter and there is a last
-one.
+What is added meanwhile is added to the old one, and moves later; what is removed is removed from both. Events are matched by
+the old one until all have moved. What nobody asks for any more (values, text constraints, room in the arena) does
+not come along.
+Work is counted in subscriptions, of which every change pays for more than the one it brings, so that there is a last one.
 """
 
 from __future__ import annotations
@@ -19,36 +18,39 @@ import numpy.typing as npt
 
 from contentcast.matching.index import bitmaps
 from contentcast.matching.index.changes import DIGIT_BITS, sorted_by_digit
-from contentcast.matching.index.entries import Attributes, Entries, Recoding, joined, texts_of
+from contentcast.matching.index.entries import Attributes, Entries, Recoding, joined, mark_texts
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.reading import read_some
-from contentcast.matching.index.referring import KNOWN
 from contentcast.matching.index.scales import Scale
 from contentcast.matching.index.store import Store
+from contentcast.matching.index.walking import Walk
 
 Ints = npt.NDArray[np.int64]
 
 LEAST_SAMPLE: Final = 4_096
 MOST_SAMPLE: Final = 16_384
-"""Subscriptions that the plan is made for, an eighth of all within these; each stands for as many as there are for one."""
-EACH: Final = 6
-"""Subscriptions that a change reads. Each is read for its place in the order, then again to be filed, which counts as two: as
-many come meanwhile as half of those that move, and so every round is half as long as the one before. (With five, pauses were a
-sixth shorter, but moves so long that a dictionary could be full before one ended.)
+"""Subscriptions that the plan is made for: an eighth of all within these, or fewer if they have many entries. Each stands for
+as many as there are for one.
 """
+EACH: Final = 4
+"""Subscriptions that a change reads. To file one counts as two: beside the one that comes, another one moves."""
+EACH_IN_ORDER: Final = 6
+"""The same where each is read before, for its place in the order: as many come meanwhile as half of those that move, and so
+every round is half as long as the one before.
+"""
+HURRY: Final = 2
+"""Times as many when a dictionary of the old plan will soon be full."""
 FILING: Final = 2
-PLANNING: Final = 2
-"""What a step of planning counts, times what it says itself."""
-LISTING: Final = 128
-"""Ids that are listed in the time of one that is read."""
-PIECE: Final = 256
+SAMPLING: Final = 2
+"""What one of the sample counts: they lie anywhere."""
+STEP: Final = 48
+"""What a step of planning counts beside what it says itself."""
+PASSED: Final = 16
+"""Subscriptions that are looked at, and passed over, in the time of one that is read."""
+PIECE: Final = 64
 """So many are moved at a time at least: a call has a price of its own."""
-FRESH: Final = 1_024
-"""The first so many count twice: their memory has to be handed out to them."""
-FRESH_SLOTS: Final = 256
-"""And one for so many slots of the table of ids, into which they go anywhere."""
 LAST: Final = 256
-"""A round of so few is the last one, done at once."""
+"""So few that are left are filed at once."""
 
 
 class Move:
@@ -61,19 +63,19 @@ class Move:
         self.store = Store()
         self.filing = Filing(self.attributes, self.store)
         self._recoding = Recoding(old, self.attributes)
-        self.texts: dict[str, set[int]] = {}
-        """The text constraints that have come along."""
+        self._texts: dict[str, npt.NDArray[np.bool_]] = {}
+        """Of each text constraint whether it has come along."""
         self.failed = False
         """The new plan cannot hold what there is: begin again."""
         self._come: list[Ints] = []
-        self._credit = 0
+        self._credit, self._each = 0, EACH
         self._done = False
         self._steps = self._run()
 
     def advance(self, changed: int) -> bool:
         """Do what so many changes pay for; True when all is done."""
-        self._credit += EACH * changed
-        while self._credit >= PIECE:
+        self._credit += self._each * changed * (HURRY if self._old.is_nearly_full() else 1)
+        while self._credit >= FILING * PIECE:
             cost = next(self._steps, None)
             if cost is None:
                 self.failed |= not self._done  # stopped by an exception, and not to go on
@@ -90,58 +92,99 @@ class Move:
         self.store.remove(ids[self.store.knows(ids)])
 
     def _run(self) -> Generator[int, None, None]:
-        ids = self._old.store.ids()
-        count = len(ids)
-        sample = ids[: min(max(LEAST_SAMPLE, count // 8), MOST_SAMPLE)]  # they stand as their hashes do: any are as good
-        parts = [(self._read(sample[:0]), 0)]
-        yield 1 + count // LISTING
-        at = 0
-        while at < len(sample):
-            mine = np.sort(sample[at : at + max(PIECE, self._credit)])
+        store = self._old.store
+        count = store.known
+        sample = store.some_ids(min(max(LEAST_SAMPLE, count // 8), MOST_SAMPLE))
+        parts: list[tuple[Entries, int]] = []
+        at, entry_count = 0, 0
+        while at < len(sample) and entry_count < MOST_SAMPLE:
+            mine = np.sort(sample[at : at + max(PIECE, self._credit // SAMPLING)])
             at += len(mine)
-            mine = mine[self._old.store.knows(mine)]
+            mine = mine[store.knows(mine)]
             parts.append((self._read(mine), len(mine)))
-            yield max(1, len(mine))
+            entry_count += parts[-1][0].count
+            yield 1 + SAMPLING * len(mine)
         entries = joined([part for part, _ in parts], [ids for _, ids in parts])
         self._prepare(count)
         yield entries.count // 16
         expected = {name: len(each) for name, each in self._old.attributes.dictionaries.items()}
-        for cost in self.filing.plan_steps(entries, max(1.0, count / max(1, len(sample))), expected):
-            yield PLANNING * cost
-        self._come = [self._old.store.ids()]
-        yield 1 + count // LISTING
+        for cost in self.filing.plan_steps(entries, max(1.0, count / max(1, at)), expected):
+            yield STEP + cost
+        self._come = []  # they are there, and move with the others
+        yield from self._move_in_order() if self.store.bitmaps.names else self._move_as_met()
+        for name in list(self.attributes.texts):
+            yield from self._give_up_texts(name)
+        self._file_others()
+        self._done = True
+
+    def _give_up_texts(self, name: str) -> Generator[int, None, None]:
+        """Those of the attribute that nobody asks for any more."""
+        filed, index = self._file_others(), self.attributes.texts[name]
+        unused = index.unused(self._texts.get(name, np.zeros(0, np.bool_)))
+        yield 1 + len(index) // 64 + FILING * filed
+        while len(unused) and not self.failed:
+            filed = self._file_others()  # they may ask for one again
+            mine, unused = unused[-PIECE:][::-1], unused[:-PIECE]  # the last ones stand first where pieces are shared
+            used = self._texts.get(name, mine[:0])
+            index.give_up([number for number in mine.tolist() if number >= len(used) or not used[number]])
+            yield FILING * (len(mine) + filed)
+        index.settle()
+
+    def _file_others(self) -> int:
+        """The few that have come since; returns how many."""
+        ids = self._taken()
+        return 0 if self.failed else self._file(ids)
+
+    def _taken(self, most: int | None = None) -> Ints:
+        """Those that have come, or the first so many of them."""
+        ids = np.concatenate([np.zeros(0, np.int64), *self._come])
+        self._come = [] if most is None else [ids[most:]]
+        return ids[:most]
+
+    def _few_have_come(self) -> bool:
+        return sum(map(len, self._come)) <= LAST
+
+    def _move_as_met(self) -> Generator[int, None, None]:
+        """Those of a cell together: most of them will be together again."""
+        way = Walk(self._old.store, self.store)
+        while not self.failed and not (way.done and self._few_have_come()):
+            most, looks = max(PIECE, self._credit // FILING), 0
+            mine = self._taken(most)  # soon, while they are in the caches
+            if len(mine) < most:
+                others, looks = way.some(most - len(mine))
+                mine = np.concatenate([mine, others])
+            yield 1 + looks // PASSED + FILING * self._file(mine)
+
+    def _move_in_order(self) -> Generator[int, None, None]:
+        """In rounds, each in the order in which bitmaps pass over most: those that ask the same side by side."""
+        self._each, met = EACH_IN_ORDER, Store()
+        way: Walk | _Listed = Walk(self._old.store, met)
         while not self.failed:
-            ids, self._come = np.concatenate([sample[:0], *self._come]), []
-            if len(ids) <= LAST:
-                self._file(ids)
-                self._done = True
+            ids = yield from self._in_order(way, met)
+            while len(ids) and not self.failed:
+                most = max(PIECE, self._credit // FILING)
+                mine, ids = ids[:most], ids[most:]
+                yield 1 + FILING * self._file(mine)
+            if self._few_have_come():
                 return
-            ids = yield from self._in_order(ids)
-            at = 0
-            while at < len(ids) and not self.failed:
-                references = self.store.references
-                fresh = int(references.state[KNOWN]) < max(FRESH, len(references.id) // FRESH_SLOTS)
-                mine = ids[at : at + (PIECE // 2 + 1 if fresh else max(PIECE, self._credit // FILING))]
-                self._file(mine)
-                at += len(mine)
-                yield FILING * len(mine) * (1 + fresh)
+            way = _Listed(np.unique(self._taken()))
 
     def _read(self, ids: Ints) -> Entries:
         return self._recoding.recoded(read_some(self._old, ids))
 
-    def _file(self, ids: Ints) -> None:
-        """Those of them that are in the old one and not yet in the new."""
+    def _file(self, ids: Ints) -> int:
+        """Those of them that are in the old one and not yet in the new; returns how many."""
         ids = np.unique(ids)
         ids = ids[self._old.store.knows(ids) & ~self.store.knows(ids)]
         if not len(ids):
-            return
+            return 0
         entries = self._read(ids)
-        for name, numbers in texts_of(entries).items():
-            self.texts.setdefault(name, set()).update(numbers)
+        mark_texts(entries, self._texts)
         if self.filing.fits(entries):
             self.filing.insert(ids, entries)
         else:
             self.failed = True
+        return len(ids)
 
     def _prepare(self, count: int) -> None:
         """What the plan is better made with: the values of small domains and the ends of ranges, where most are in use."""
@@ -152,26 +195,44 @@ class Move:
                     new.code(value)
         for name, scale in self._old.scales.items():
             if len(scale.points) <= 4 * count:  # else most of them are of what has gone
-                self.filing.scales[name] = Scale.even(scale.points.copy())
-        self.store.reserve(2 * self._old.store.free, count)
+                self.filing.scales[name] = Scale.even(scale.points)
+        self.store.reserve(2 * self._old.store.free)
 
-    def _in_order(self, ids: Ints) -> Generator[int, None, Ints]:
-        """The subscriptions in the order in which they are best filed, those of one cell together."""
-        keys = np.zeros(len(ids), np.int64)
-        at = 0
-        while at < len(ids):
-            mine = ids[at : at + max(PIECE, self._credit)]
-            mine.sort()
-            held = np.flatnonzero(self._old.store.knows(mine) & (np.diff(mine, prepend=-1) != 0))
-            entries = self._read(mine[held])
-            if not self.filing.fits(entries):
-                self.failed = True
-                return ids
-            keys[at + held[entries.owner]] = self.filing.sorting_keys(entries)
-            at += len(mine)
-            yield len(mine)
+    def _in_order(self, way: Walk | _Listed, met: Store) -> Generator[int, None, Ints]:
+        """The ids on the way, each once; `met` knows those that the walk has met."""
+        none = np.zeros(0, np.int64)
+        parts = [(none, none)]
+        while not way.done and not self.failed:
+            some, looks = way.some(max(PIECE, self._credit))
+            ids = np.unique(some)
+            ids = ids[self._old.store.knows(ids)]
+            if isinstance(way, Walk):
+                met.fit_references(len(ids), len(ids))
+                met.refer(ids, np.full(len(ids), -1))
+            entries, keys = self._read(ids), np.zeros(len(ids), np.int64)
+            self.failed = not self.filing.fits(entries)
+            if not self.failed:
+                keys[entries.owner] = self.filing.sorting_keys(entries)
+            parts.append((ids, keys))
+            yield 1 + looks // PASSED + len(ids)
+        ids, keys = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.arange(len(ids))
         for shift in range(0, 63, DIGIT_BITS):
             order = sorted_by_digit(keys, order, shift)
             yield 1 + len(ids) // 128
         return ids[order]
+
+
+class _Listed:
+    """Subscriptions one after the other, as in a `Walk`."""
+
+    def __init__(self, ids: Ints) -> None:
+        self._ids = ids
+
+    @property
+    def done(self) -> bool:
+        return not len(self._ids)
+
+    def some(self, most: int) -> tuple[Ints, int]:
+        found, self._ids = self._ids[:most], self._ids[most:]
+        return found, len(found)

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index.lanes import load_eight, lowest_one
-from contentcast.matching.index.value_tables import grown
+from contentcast.matching.index.value_tables import frozen, grown
+from contentcast.matching.index.whole import Whole
 
 Ints = npt.NDArray[np.int64]
 
@@ -76,8 +77,7 @@ class Pieces:
 
     def unlink(self, how: int, piece: bytes, number: int) -> None:
         self._settle()
-        _unlink(self._table, how, np.frombuffer(piece + _PADDING, np.uint8), len(piece), number)
-        self._gone += 1
+        self._gone += bool(_unlink(self._table, how, np.frombuffer(piece + _PADDING, np.uint8), len(piece), number))
 
     def tidy(self) -> None:
         """Give up what no number is linked to any more, if it is more than half."""
@@ -85,28 +85,33 @@ class Pieces:
             return
         self._settle()
         how, starts, text, numbers = _living(self._table, self._pieces, self._links - self._gone)
-        self.__init__()
+        fresh = Pieces()
         for each in (EXACT, PREFIX, SUFFIX, CONTAINS):
-            self._lengths[each] = set(np.diff(starts)[how == each].tolist())
-        self._put(how, starts, text, numbers)
+            fresh._lengths[each] = set(np.diff(starts)[how == each].tolist())
+        fresh._put(how, starts, text, numbers)
+        vars(self).update(vars(fresh))
 
     def find(self, texts: list[bytes], numbers: int) -> tuple[Ints, Ints]:
         """The numbers, of which there are so many, that each text leads to, once each: places of texts, numbers."""
+        return self.find_in(*_joined(texts), numbers)
+
+    def find_in(self, text: Any, starts: Ints, numbers: int) -> tuple[Ints, Ints]:
+        """The same for texts that stand one after the other, with eight bytes more after the last; and where each begins."""
         self._settle()
-        text, starts = _joined(texts)
-        prefixes, suffixes = self._ends
+        count, (prefixes, suffixes) = len(starts) - 1, self._ends
+        exact, contained = (bool(self._lengths[how]) for how in (EXACT, CONTAINS))
         if len(self._stamps) < numbers:
             self._stamps, self._asked = np.zeros(2 * numbers, np.int64), 0
-        done, room, found = 0, 4 * len(texts) + 1024, []
-        while done < len(texts):
+        done, room, found = 0, 4 * count + 1024, []
+        while done < count:
             places, those = np.empty(room, np.int64), np.empty(room, np.int64)
-            done, count = _find(
-                self._table, bool(self._lengths[EXACT]), prefixes, suffixes, text, starts, done, places, those, self._stamps,
+            done, used = _find(
+                self._table, exact, contained, prefixes, suffixes, frozen(text), starts, done, places, those, self._stamps,
                 self._asked,
             )  # fmt: skip
-            found.append((places[:count], those[:count]))
+            found.append((places[:used], those[:used]))
             room *= 2
-        self._asked += len(texts)
+        self._asked += count
         places, those = (np.concatenate([np.zeros(0, np.int64), *(each[i] for each in found)]) for i in range(2))
         return places, those
 
@@ -117,8 +122,9 @@ class Pieces:
         text, starts = _joined([piece for _, piece, _ in self._waiting])
         how = np.array([each for each, _, _ in self._waiting], np.int64)
         numbers = np.array([number for _, _, number in self._waiting], np.int64)
-        self._waiting = []
-        self._put(how, starts, text, numbers)
+        with Whole():
+            self._put(how, starts, text, numbers)
+            self._waiting = []
 
     def _put(self, how: Ints, starts: Ints, text: Any, numbers: Ints) -> None:
         """Link pieces, which stand one after the other in the text, to a number each."""
@@ -233,18 +239,21 @@ def _living(table, pieces, links):
 @nb.njit(nogil=True, cache=True)
 def _unlink(table, how, text, length, number):
     piece, _ = _piece_of(table, how, _hash(text, 0, length, how), text, 0, length)
-    before, at = np.int64(-1), table.link[piece]
-    while table.number[at] != number:
+    before, at = np.int64(-1), table.link[piece] if piece >= 0 else np.int64(-1)
+    while at >= 0 and table.number[at] != number:
         before, at = at, table.following[at]
+    if at < 0:
+        return False
     if before < 0:
         table.link[piece] = table.following[at]
     else:
         table.following[before] = table.following[at]
+    return True
 
 
 # All in one function: arrays that are handed to another one have their reference counts raised and lowered for every piece.
 @nb.njit(nogil=True, cache=True)
-def _find(table, exact, prefixes, suffixes, text, starts, first, places, numbers, stamps, asked):
+def _find(table, exact, contained, prefixes, suffixes, text, starts, first, places, numbers, stamps, asked):
     """Of the texts from `first` on, the numbers that each leads to; stops before one for which there is no room.
 
     Returns the next text and how many were found. stamps[number]: which text, counting those `asked` before, led to it last.
@@ -264,7 +273,7 @@ def _find(table, exact, prefixes, suffixes, text, starts, first, places, numbers
             elif how == SUFFIX:
                 steps = len(suffixes)
             elif how == CONTAINS:
-                steps = length
+                steps = length if contained else np.int64(0)
             for step in range(steps):
                 left = np.int64(1)
                 if how == CONTAINS:

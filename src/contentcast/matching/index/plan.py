@@ -18,6 +18,7 @@ import heapq
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -44,6 +45,10 @@ CELLS_EACH: Final = 3
 BITMAPS: Final = -1
 """In place of a gate's number: the entry lives in the bitmaps."""
 SMALLEST_GAIN_NS: Final = 2.0
+MOST_COMMON: Final = 12
+"""Signatures that are weighed one by one; the others share a group from the beginning."""
+ASKED_AT_ONCE: Final = 16
+"""Gates whose gains are asked again in one step."""
 
 Result = TypeVar("Result")
 Ints = npt.NDArray[np.int64]
@@ -139,11 +144,18 @@ def plan_steps(attributes: Attributes, entries: Entries, masks: Ints, rows: Ints
         return float(saved) - candidates.probe_ns(gate)
 
     for gate in candidates.first():
+        if gate.kind == "cells":
+            candidates.make_grid(gate.attribute)
+            yield entries.count // 16
         heapq.heappush(waiting, (-gain(gate), order, gate))
         order += 1
         yield entries.count // 16 if gate.kind == "cells" else len(sample) // 64
     seen = {gate for _, _, gate in waiting}
+    asked = 0
     while waiting and len(gates) < MOST_GATES:
+        asked += 1
+        if asked % ASKED_AT_ONCE == 0:
+            yield ASKED_AT_ONCE * len(sample) // 512
         # Gains only shrink as others are chosen, so the best is found by asking the top again (lazy greedy).
         _, _, gate = heapq.heappop(waiting)
         now = gain(gate)
@@ -273,29 +285,27 @@ class _Candidates:
     def grid(self, name: str, behind: Any) -> Grid:
         """The grid for those entries behind its gate."""
         below, first, last = self._spans(name, behind[self.entries.columns["range", name].entry])
-        return with_levels(self._grid(name)[0], below, first, last, self.times)
+        return with_levels(self._grids[name][0], below, first, last, self.times)
 
     def _spans(self, name: str, rows: Any) -> tuple[Any, Ints, Ints]:
         """The share of events below each cell, and the cells that these rows of the attribute's ranges reach from and to."""
-        cuts, below = self._grid(name)
+        cuts, below = self._grids[name]
         column = self.entries.columns["range", name]
         return below, np.searchsorted(cuts, column.value[rows], "right"), np.searchsorted(cuts, column.last[rows], "right")
 
-    def _grid(self, name: str) -> tuple[Ints, Any]:
+    def make_grid(self, name: str) -> None:
         """Cut points at the quantiles of the ranges' own ends, so that every cell has about as much to hold, and the share of
         events below each cell, if they lie where the ranges begin and end.
         """
-        if name not in self._grids:
-            column = self.entries.columns["range", name]
-            least, greatest = key_ends(self.attributes.space.kinds[name])
-            below, above = column.value > max(least, ABSENT_KEY + 1), column.last < greatest
-            ends = np.sort(np.concatenate([column.value[below], column.last[above]]))
-            cells = int(min(max(self.times * len(ends) // 4, 16), 1 << 15))
-            cuts = ends[:: max(1, len(ends) // cells)]
-            grid = cuts[np.flatnonzero(np.diff(cuts, prepend=cuts[0] - 1))] if len(cuts) else cuts
-            counts = np.diff(np.searchsorted(ends, grid), prepend=0, append=len(ends)) + 0.1
-            self._grids[name] = grid, np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
-        return self._grids[name]
+        column = self.entries.columns["range", name]
+        least, greatest = key_ends(self.attributes.space.kinds[name])
+        below, above = column.value > max(least, ABSENT_KEY + 1), column.last < greatest
+        ends = np.sort(np.concatenate([column.value[below], column.last[above]]))
+        cells = int(min(max(self.times * len(ends) // 4, 16), 1 << 15))
+        cuts = ends[:: max(1, len(ends) // cells)]
+        grid = cuts[np.flatnonzero(np.diff(cuts, prepend=cuts[0] - 1))] if len(cuts) else cuts
+        counts = np.diff(np.searchsorted(ends, grid), prepend=0, append=len(ends)) + 0.1
+        self._grids[name] = grid, np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
 
 
 def merge_signatures(expected: Counter[frozenset[Test]]) -> dict[frozenset[Test], frozenset[Test]]:
@@ -305,7 +315,7 @@ def merge_signatures(expected: Counter[frozenset[Test]]) -> dict[frozenset[Test]
     """
     groups: dict[frozenset[Test], float] = {}
     target: dict[frozenset[Test], frozenset[Test]] = {}
-    common = [signature for signature, _ in expected.most_common(12)]
+    common = [signature for signature, _ in expected.most_common(MOST_COMMON)]
     rest = [signature for signature in expected if signature not in common]
     if rest:
         mixed = widened(frozenset().union(*rest))
@@ -314,21 +324,26 @@ def merge_signatures(expected: Counter[frozenset[Test]]) -> dict[frozenset[Test]
     for signature in common:
         groups[signature] = groups.get(signature, 0.0) + expected[signature]
         target.setdefault(signature, signature)
-    while len(groups) > 1:
-        best_gain, best_pair = 0.0, None
-        names = list(groups)
-        for i, one in enumerate(names):
-            for other in names[i + 1 :]:
-                both = widened(one | other)
-                before = _cost(one, groups[one]) + _cost(other, groups[other])
-                gain = before - _cost(both, groups[one] + groups[other])
-                if gain > best_gain:
-                    best_gain, best_pair = gain, (one, other, both)
-        if best_pair is None:
-            break
-        one, other, both = best_pair
+    gains: dict[tuple[frozenset[Test], frozenset[Test]], tuple[float, frozenset[Test]]] = {}
+
+    def consider(one: frozenset[Test], other: frozenset[Test]) -> None:
+        both = widened(one | other)
+        before = _cost(one, groups[one]) + _cost(other, groups[other])
+        gain = before - _cost(both, groups[one] + groups[other])
+        if gain > 0.0:
+            gains[one, other] = gain, both
+
+    for one, other in combinations(groups, 2):
+        consider(one, other)
+    while gains:
+        one, other = max(gains, key=lambda pair: gains[pair][0])
+        _, both = gains[one, other]
         size = groups.pop(one) + groups.pop(other)
+        gains = {pair: each for pair, each in gains.items() if not {one, other, both} & set(pair)}
         groups[both] = groups.get(both, 0.0) + size
+        for third in groups:
+            if third != both:
+                consider(third, both)
         target = {each: both if into in (one, other) else into for each, into in target.items()}
     return target
 

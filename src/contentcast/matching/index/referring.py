@@ -4,9 +4,10 @@
 
 When half of the slots are used a larger table is made, and the smaller one is kept until all ids have moved over, some with
 every id that comes; until then both are looked into. Ids stand in the order of their hashes in both, so those that move fill
-the larger one from its beginning to its end, and of its memory, which is only set aside, a little more is used each time. (To
-move a million ids at once took 0.1 s, as long as matching five batches; and with pages of two megabytes the first ids to come
-made the system clear nearly all of the table.)
+the larger one from its beginning to its end, and one that comes stays behind with those whose turn is later: of the memory,
+which is only set aside, a little more is used each time. (To move a million ids at once took 0.1 s, as long as matching five
+batches; and while those that came went anywhere in the larger table, nearly each of the first thousands had to wait for the
+system to clear its page.)
 """
 
 # Numba infers the types, and the callers are typed.
@@ -110,6 +111,24 @@ def shift_of(size: int) -> int:
 def ids_of(references: References) -> Ints:
     """All ids, in no particular order."""
     return np.concatenate([references.id[references.head > 0], references.old_id[references.old_head > 0]])
+
+
+def some_ids(references: References, most: int) -> Ints:
+    """So many of the ids, or all: the first in the order of their hashes, which says nothing of what they ask for."""
+    found = np.empty(min(most, int(references.state[KNOWN])), np.int64)
+    _list_some(references.id, references.head, _list_some(references.old_id, references.old_head, 0, found), found)
+    return found
+
+
+@nb.njit(nogil=True, cache=True)
+def _list_some(ids, head, count, found):
+    for slot in range(len(ids)):
+        if count == len(found):
+            break
+        if head[slot] > 0:
+            found[count] = ids[slot]
+            count += 1
+    return count
 
 
 def known_among(references: References, ids: Ints) -> Any:
@@ -237,10 +256,11 @@ def add_references(references, ids, cells):
         references.cell[at] = cells[i]
         if slot < 0:
             references.next[at] = -1
-            slot = spread(ids[i], state[SHIFT])
-            while references.head[slot] > 0:
-                slot = (slot + 1) & (size - 1)
-            references.id[slot] = ids[i]
+            slot = _new_slot(references, ids[i])
+            if slot < size:
+                references.id[slot] = ids[i]
+            else:
+                references.old_id[slot - size] = ids[i]
             state[SLOTS] += 1
             state[KNOWN] += 1
         else:
@@ -250,6 +270,23 @@ def add_references(references, ids, cells):
         else:
             references.old_head[slot - size] = at + 1
         state[CHAINED] = at + 1
+
+
+@nb.njit(nogil=True, cache=True)
+def _new_slot(references, new):
+    """Where an id goes that is not there: among those that have not moved yet if it would be one of them."""
+    state, size, old_size = references.state, len(references.id), len(references.old_id)
+    if old_size > 0:
+        slot = spread(new, state[OLD_SHIFT])
+        if slot >= state[MOVED]:
+            while references.old_head[slot] > 0:
+                slot = (slot + 1) & (old_size - 1)
+            if slot >= state[MOVED]:  # else it has come round to where nobody looks any more
+                return slot + size
+    slot = spread(new, state[SHIFT])
+    while references.head[slot] > 0:
+        slot = (slot + 1) & (size - 1)
+    return slot
 
 
 @nb.njit(nogil=True, cache=True)

@@ -13,6 +13,7 @@ import math
 import mmap
 import weakref
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ HUGE: Final = 1 << 25
 """Bytes from which on an array that grows is made of pages of two megabytes: fewer to find for those who read it, but whoever
 writes to one first waits until all of it is cleared, 0.2 ms, or 5 in a virtual machine that has to ask for it.
 """
+AT_ONCE: Final = 1 << 20
 MOST_KEPT: Final = 3 << 27
 MOST_PIECES: Final = 8
 
@@ -55,6 +57,44 @@ def zeros(shape: tuple[int, ...], dtype: Any, *, used: int = 0) -> Any:
         return np.frombuffer(_piece(size, used * np.dtype(dtype).itemsize >= HUGE), dtype, math.prod(shape)).reshape(shape)
     except OSError as reason:  # who wants memory looks for the other one
         raise MemoryError(f"no {size:,} bytes could be set aside") from reason
+
+
+class Leaving:
+    """Large arrays that nobody uses any more, given back a megabyte at a time: the system takes a millisecond for it."""
+
+    def __init__(self) -> None:
+        self._arrays: list[Any] = []
+        self._done = 0
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def add(self, arrays: Iterable[Any]) -> None:
+        """Nobody else may have them, or a part of them; the smallest wait longest."""
+        self._arrays, self._done = sorted([*self._arrays, *arrays], key=lambda array: int(array.nbytes)), 0
+
+    def give_back_some(self) -> None:
+        if not self._arrays:
+            return
+        array, memory = self._arrays[-1], _memory_of(self._arrays[-1])
+        if memory is None or self._done >= array.nbytes:
+            self._arrays.pop()
+            self._done = 0
+            return
+        size = min(AT_ONCE, len(memory) - self._done)
+        memory.madvise(mmap.MADV_DONTNEED, self._done, size)
+        self._done += size
+
+
+def _memory_of(array: Any) -> mmap.mmap | None:
+    """What `zeros` has made the array of, if it is large and begins there."""
+    found = array
+    while isinstance(found, np.ndarray):
+        found = found.base
+    if isinstance(found, memoryview):
+        found = found.obj
+    large = isinstance(found, mmap.mmap) and array.flags.writeable and array.nbytes > AT_ONCE
+    return found if large and hasattr(mmap, "MADV_DONTNEED") else None
 
 
 def _piece(size: int, huge: bool = True) -> mmap.mmap:

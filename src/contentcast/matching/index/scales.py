@@ -63,7 +63,11 @@ class Scale:
         room = 3 * 2**30 // len(points)
         codes = (room * np.arange(len(points)) - 3 * 2**29).astype(np.int32)
         codes[0] = ABSENT_CODE
-        return cls(points, codes)
+        found = cls(points, codes)
+        found.points, found.codes = (
+            found._fit(name, array, len(array))[: len(array)] for name, array in (("points", points), ("codes", codes))
+        )
+        return found
 
     def add(self, keys: Ints) -> tuple[Codes, Codes] | None:
         """Make points of the keys. If codes had to change: the old codes, ascending, and the new ones in their place."""
@@ -73,14 +77,14 @@ class Scale:
         old = self.codes
         if len(self.points) == 1 or least_step < 2:
             kept = np.insert(np.ones(len(self.points), np.bool_), at, False)
-            even = Scale.even(self._with("points", self.points, at, new))
-            self.points, self.codes, self.is_crowded = even.points, even.codes, False
+            even = Scale.even(np.insert(self.points, at, new))
+            self.points, self.codes, self.is_crowded, self._pieces = even.points, even.codes, False, even._pieces
             self._heads = self._marks = None
-            self._pieces.clear()
             return (old, self.codes[kept]) if len(old) > 1 else None
         for name, array in (("points", self.points), ("codes", old), ("marks", self._marks[1] if self._marks else None)):
             if array is not None:
                 self._fit(name, array, len(array) + len(new))
+        new_marks = np.empty((len(new), 2), np.int64)
         self.is_crowded |= least_step < min(LEAST_STEP, 2**26 // (len(old) + len(new)))
         if self._heads is not None:
             counts, shift_and_steps = self._heads
@@ -93,7 +97,7 @@ class Scale:
                 self._heads = counts, shift_and_steps & 63 | steps << 6
         if self._marks is not None:
             grid, marks = self._marks
-            new_marks = _marks_of(new, new_codes, _NO_GRID if grid is None else grid)
+            _mark(new, new_codes, _NO_GRID if grid is None else grid, new_marks)
             self._marks = grid, self._with("marks", marks, at, new_marks)
         self.points, self.codes = self._with("points", self.points, at, new), self._with("codes", self.codes, at, new_codes)
         return None
@@ -136,8 +140,10 @@ class Scale:
     def marks(self, grid: Ints | None) -> Ints:
         """What a look-up needs of a point, side by side: its key; its code and the cell of the grid that it lies in."""
         if self._marks is None or self._marks[0] is not grid:
-            self._marks = grid, _marks_of(self.points, self.codes, _NO_GRID if grid is None else grid)
             self._pieces.pop("marks", None)
+            marks = self._fit("marks", np.empty((0, 2), np.int64), len(self.points))[: len(self.points)]
+            _mark(self.points, self.codes, _NO_GRID if grid is None else grid, marks)
+            self._marks = grid, marks
         return cast(Ints, frozen(self._marks[1]))
 
 
@@ -230,12 +236,10 @@ def _stretch_after(key, first, shift):
 
 
 @nb.njit(nogil=True, cache=True)
-def _marks_of(points, codes, grid):
-    found = np.empty((len(points), 2), np.int64)
+def _mark(points, codes, grid, found):
     for i in range(len(points)):
         rank = np.int64(-1) if points[i] == ABSENT_KEY else np.searchsorted(grid, points[i], "right")
         found[i, 0], found[i, 1] = points[i], np.int64(codes[i]) << 32 | rank & 0xFFFFFFFF
-    return found
 
 
 @nb.njit(nogil=True, cache=True)

@@ -21,6 +21,7 @@ from contentcast.matching.index.grids import Grid
 from contentcast.matching.index.numbering import kinds_among
 from contentcast.matching.index.plan import (
     BITMAPS,
+    MOST_COMMON,
     Gate,
     Plan,
     Test,
@@ -64,7 +65,7 @@ class Scheme:
         """
         self.words, self.spare = lay_out_words(self.attributes, entries, expected or {})
         asks = asks_of(entries, self.attributes, self.words)
-        words, masks = asks.words, asks.masks
+        masks = asks.masks
         rows = np.arange(entries.count)
         small = self._of_small_domains(entries)
         yield entries.count // 16
@@ -75,7 +76,7 @@ class Scheme:
             gated_ns = gated.cost_ns + len(gated.gates) * halves * HALF_NS
             if bitmaps.cost_ns(int(small.sum() * times), list(tested.values())) < gated_ns:
                 rows = rows[~small]
-                order, _ = bitmaps.sorting_order(words[:, small], masks[:, small], tested)
+                order = bitmaps.in_order_of_use(masks[:, small], tested)
                 self.store.bitmaps.lay_out({name: tested[name] for name in order})
         plan = yield from plan_steps(self.attributes, entries, masks, rows, times)
         if len(rows) < entries.count:
@@ -133,7 +134,7 @@ class Scheme:
             mine = where[:, layout.GATE_LEVEL] == self.gates.index(behind[0]) * MOST_LEVELS + behind[1]
             odds = self._odds(*behind, sum(counted.values()), float(reached[mine].mean()))
             self.planned[behind] = merge_signatures(Counter({each: count * odds for each, count in counted.items()}))
-            yield len(where) // 64
+            yield min(len(where) // 16, 256) + min(len(counted), MOST_COMMON) ** 2
 
     def tests_of(self, signature: Ints) -> frozenset[Test]:
         return tests_of(signature, self.words, self.attributes.space)

@@ -75,8 +75,12 @@ class Store:
     several: Ints = field(default_factory=lambda: _zeros(0))
     several_count: int = 0
     several_numbers: dict[int, int] = field(default_factory=dict)
+    barren: set[int] = field(default_factory=set)
+    """Subscriptions that no event can match: they have no entries."""
     bitmaps: Bitmaps = field(default_factory=Bitmaps)
     references: References = field(default_factory=no_references)
+    left: list[Any] = field(default_factory=list)
+    """Arrays that larger ones have taken the place of."""
 
     # --- columns of the cells
 
@@ -136,15 +140,16 @@ class Store:
         if wanted <= group.size:
             return
         old = self.table[group.table : group.table + group.size].copy()
+        held = old[old[:, 1] >= 0]
+        held_keys, held_cells = held[:, 0].copy(), held[:, 1].copy()
         self.table = _fit(self.table, self.table_end, self.table_end + wanted)
-        group.table, group.size = self.table_end, wanted
-        self.table[group.table : group.table + wanted] = -1
-        self.table_end += wanted
+        self.table[self.table_end : self.table_end + wanted] = -1
         if group.gate.kind == "equal":
-            held = old[old[:, 1] >= 0]
-            changes.put_keys(self.table, group.table, wanted, shift_of(wanted), held[:, 0].copy(), held[:, 1].copy())
+            changes.put_keys(self.table, self.table_end, wanted, shift_of(wanted), held_keys, held_cells)
         else:
-            self.table[group.table : group.table + len(old)] = old
+            self.table[self.table_end : self.table_end + len(old)] = old
+        group.table, group.size = self.table_end, wanted
+        self.table_end += wanted
 
     def _fit_cells(self, count: int) -> None:
         for name in ("cell", "group_of", "key_of"):
@@ -207,10 +212,9 @@ class Store:
             larger[: self.free] = self.arena[: self.free]
             self.arena = larger
 
-    def reserve(self, size: int, ids: int) -> None:
-        """Room for so many numbers in the arena, and for so many ids; it takes memory only as it is used."""
+    def reserve(self, size: int) -> None:
+        """Room for so many numbers in the arena; it takes memory only as it is used."""
         self._fit_arena(size)
-        self.fit_references(ids)
 
     def _add_runs(self, lengths: Ints, ids: Ints) -> None:
         """Runs of ids with one entry."""
@@ -237,11 +241,22 @@ class Store:
 
     def fit_references(self, ids: int, cells: int = 0) -> None:
         """Room for so many ids more, and for so many cells that they refer to."""
-        self.references = referring.fitted(self.references, ids, cells)
+        before, self.references = self.references, referring.fitted(self.references, ids, cells)
+        if len(before.old_id) and self.references.old_id is not before.old_id:
+            self.left += [before.old_id, before.old_head]
+
+    @property
+    def known(self) -> int:
+        """How many subscriptions there are."""
+        return int(self.references.state[referring.KNOWN])
 
     def ids(self) -> Ints:
         """Of all subscriptions, in no particular order."""
         return referring.ids_of(self.references)
+
+    def some_ids(self, most: int) -> Ints:
+        """Of so many subscriptions, any."""
+        return referring.some_ids(self.references, most)
 
     def knows(self, ids: Ints) -> Any:
         """Which of the ids are there."""
@@ -252,11 +267,15 @@ class Store:
         none = _zeros(0)
         slots = np.empty(referring.count_references(self.references, ids), np.int64)
         widths = np.array([group.width for group in self.groups], np.int64)
-        cells = self.cells(none, none)
-        used = changes.remove_ids(cells, self.references, widths, ids, self.tagged_ids(ids), slots)
+        cells, tagged = self.cells(none, none), self.tagged_ids(ids)
+        listed = ids.tolist() if self.several_numbers or self.barren else []
+        if self.bitmaps.used:
+            self.bitmaps.expect_to_remove(len(slots))
+        used = changes.remove_ids(cells, self.references, widths, ids, tagged, slots)  # from here on nothing may fail
         self.bitmaps.remove(slots[:used])
-        for each in ids.tolist() if self.several_numbers else ():
+        for each in listed:
             self.several_numbers.pop(each, None)
+            self.barren.discard(each)
 
     def places_of(self, ids: Ints) -> Places:
         """Where the entries of these subscriptions are."""

@@ -16,7 +16,6 @@ One that no subscription has any more stays until a new plan is made, but to its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -33,11 +32,15 @@ from contentcast.model.patterns import Pattern, Wildcard
 from contentcast.model.ranges import Ranges, prefix_of
 
 MOST_TRIED: Final = 20_000
-"""How often a new constraint is tried on a value that was asked for before, some 20 ms; if more often, all is forgotten."""
-VALUES_AT_ONCE: Final = 100
-"""So many values are tried at once, for a plain piece or a range, in the time of one."""
+"""How often new constraints are tried on values that were asked for before, some 20 ms; if more often, all is forgotten."""
+LOOKED_AT: Final = 16
+"""Values whose pieces are looked up in the time of one that a constraint is tried on."""
 
 Ints = npt.NDArray[np.int64]
+_Answered = tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
+"""Places of values and numbers, in this order: those that hold, of what is filed by what holds, and those that fail, of the
+others.
+"""
 Place = tuple[str, Value]
 """How a constraint is filed: 'exact', 'prefix', 'suffix', 'contains' with the piece, or 'any' with nothing."""
 
@@ -53,11 +56,14 @@ class TextIndex:
         self._rows = np.array([-1, -2])
         """Of each value asked for its row among the answers, after absent and unknown."""
         self._asked: list[Value] = []
-        self._unanswered: list[int] = []
-        """Numbers of constraints that came after the values were asked for."""
+        self._unanswered: dict[int, list[tuple[int, bytes]]] = {}
+        """The constraints that came after the values were asked for, with the pieces that lead to them."""
         self.constraints: list[Constraint | None] = []
         self._numbers: dict[Constraint, int] = {}
         self._free: list[int] = []
+        self._given_up: list[int] = []
+        self._held = bytearray()
+        """Of each number 1 if a constraint has it."""
         self._sure = bytearray()
         """Of each number 1 if what leads to it says all there is to it."""
         self._negative = bytearray()
@@ -80,55 +86,72 @@ class TextIndex:
             number = self._free.pop() if self._free else len(self.constraints)
             if number == len(self.constraints):
                 self.constraints.append(None)
+                self._held.append(0)
                 self._sure.append(0)
                 self._negative.append(0)
-            self.constraints[number] = constraint
-            self._file(number, constraint)
-            self._unanswered.append(number)
+            self._unanswered[number] = self._file(number, constraint)
+            self._numbers[constraint] = number
         return number
 
     def restore(self, constraints: list[Constraint | None]) -> None:
         """Constraints under the numbers they had."""
         self.constraints = list(constraints)
-        self._sure, self._negative = bytearray(len(constraints)), bytearray(len(constraints))
+        self._held, self._sure, self._negative = (bytearray(len(constraints)) for _ in range(3))
         for number, constraint in enumerate(constraints):
             if constraint is None:
                 self._free.append(number)
             else:
                 self._file(number, constraint)
+                self._numbers[constraint] = number
 
-    def _file(self, number: int, constraint: Constraint) -> None:
-        self._numbers[constraint] = number
-        filed = list(_filed(constraint))
-        self._negative[number] = is_negative(constraint)
-        self._sure[number] = is_its_place(constraint) and all(len(piece) < LONGEST for _, piece in filed)
-        if not filed and not self._negative[number]:
+    def _file(self, number: int, constraint: Constraint) -> list[tuple[int, bytes]]:
+        """Returns the pieces that lead to it. If this breaks off, nobody knows the number, and it is given up some time."""
+        self.constraints[number], self._held[number] = constraint, 1
+        negative = is_negative(constraint)
+        where = places(constraint, negative)
+        filed = _pieces_at(constraint, where)
+        self._negative[number] = negative
+        self._sure[number] = is_its_place(constraint, negative, where) and all(len(piece) < LONGEST for _, piece in filed)
+        if not filed and not negative:
             self._ranged[number] = constraint
         for how, piece in filed:
             self._pieces.link(how, piece, number)
+        return filed
 
-    def keep(self, used: set[int]) -> None:
-        """Give up the constraints that no entry holds any more; their numbers are given away again."""
-        gone = np.zeros(len(self.constraints), np.bool_)
-        for number, constraint in enumerate(self.constraints):
-            if constraint is None or number in used:
+    def unused(self, used: npt.NDArray[np.bool_]) -> Ints:
+        """The numbers of the constraints that are not used; `used[number]`, as far as it goes."""
+        held = np.array(self._held, np.bool_)
+        held[: len(used)] &= ~used[: len(held)]
+        return np.flatnonzero(held)
+
+    def give_up(self, numbers: list[int]) -> None:
+        """Constraints that no entry holds any more; their numbers may be used again after `settle`."""
+        for number in numbers:
+            constraint = self.constraints[number]
+            if constraint is None:
                 continue
-            for how, piece in _filed(constraint):
+            for how, piece in _pieces_at(constraint, places(constraint, is_negative(constraint))):
                 self._pieces.unlink(how, piece, number)
             self._ranged.pop(number, None)
-            del self._numbers[constraint]
-            self.constraints[number] = None
-            self._free.append(number)
-            gone[number] = True
-        if gone.any() and self._age == self._answers.age:
+            self._unanswered.pop(number, None)
+            if self._numbers.get(constraint) == number:
+                del self._numbers[constraint]
+            self.constraints[number], self._held[number] = None, 0
+            self._given_up.append(number)
+
+    def settle(self) -> None:
+        """Forget what was given up in the answers too."""
+        if self._given_up and self._age == self._answers.age:
+            gone = np.zeros(len(self.constraints), np.bool_)
+            gone[self._given_up] = True
             self._answers.purge(self._rows[2 : 2 + len(self._asked)], gone)
-        self._unanswered = [number for number in self._unanswered if self.constraints[number] is not None]
+        self._free += self._given_up
+        self._given_up = []
         self._pieces.tidy()
 
-    def _answer(self, values: list[Value]) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
-        """Places of values and numbers: those that hold, of what is filed by what holds, and those that fail, of the others."""
-        raw = [value.encode() if isinstance(value, str) else value for value in values]
-        at, numbers = self._pieces.find(raw, len(self.constraints))
+    def _answer(self, values: list[Value], found: tuple[Ints, Ints], ranged: dict[int, Constraint]) -> _Answered:
+        """What holds for which values, and what fails, given what their pieces lead to, and these ranges."""
+        at, numbers = found
         sure, fail = (np.frombuffer(each, np.bool_)[numbers] for each in (self._sure, self._negative))
         holds, fails = ([at[those] << 32 | numbers[those]] for those in (sure & ~fail, sure & fail))
         tried: list[list[int]] = [[], []]
@@ -138,20 +161,20 @@ class TextIndex:
             negative = self._negative[number]
             if constraint.accepts(values[place]) != negative:
                 tried[negative].append(place << 32 | number)
-        given = pa.array(values, self.kind.arrow) if self._ranged else None
-        for number, constraint in self._ranged.items():
+        given = pa.array(values, self.kind.arrow) if ranged else None
+        for number, constraint in ranged.items():
             holds.append(np.flatnonzero(_in_ranges(given, constraint.ranges)) << 32 | number)
         holds.append(np.array(tried[0], np.int64))
         fails.append(np.array(tried[1], np.int64))
-        found = [np.sort(np.concatenate(each)) for each in (holds, fails)]
-        holding, failing = ((keys >> 32, keys & 0xFFFFFFFF) for keys in found)
+        keys = [np.sort(np.concatenate(each)) for each in (holds, fails)]
+        holding, failing = ((each >> 32, each & 0xFFFFFFFF) for each in keys)
         return holding, failing
 
     def rows_of(self, column: pa.Array) -> Ints:
         """For each value of an event column its row among the answers, found now if it was not asked for before; -1: absent."""
         if self._age != self._answers.age:
             self._values, self._rows, self._asked = TextTable(), np.array([-1, -2]), []
-            self._age, self._unanswered = self._answers.age, []
+            self._age, self._unanswered = self._answers.age, {}
         rows = self._known_rows(column)
         new = np.flatnonzero(rows == -2)
         if not len(new):
@@ -162,45 +185,36 @@ class TextIndex:
 
     def _learn(self, values: list[Value]) -> None:
         """Answers for values that were not asked for before."""
-        added = self._answers.add(len(values), *self._answer(values))
+        raw = [value.encode() if isinstance(value, str) else value for value in values]
+        found = self._pieces.find(raw, len(self.constraints))
+        added = self._answers.add(len(values), *self._answer(values, found, self._ranged))
+        rows = grown(self._rows, 2 + len(self._asked), added)
         self._values.add(values)
-        self._rows = grown(self._rows, 2 + len(self._asked), added)
+        self._rows = rows
         self._asked += values
 
     def catch_up(self) -> None:
-        """Answer the constraints that came since for the values that were asked for before; or forget all answers, if these
-        are so many that asking again is quicker.
+        """Answer the constraints that came since for the values that were asked for before, by what pieces of theirs these
+        have; or forget all answers, if this would take long.
         """
         if not self._asked or self._age != self._answers.age:
-            self._unanswered = []
+            self._unanswered = {}
         if not self._unanswered:
             return
-        values, rows = pa.array(self._asked, self.kind.arrow), self._rows[2 : 2 + len(self._asked)]
-        holds: list[tuple[Ints, int]] = []
-        fails: list[tuple[Ints, int]] = []
-        left = MOST_TRIED
-        for number in sorted(self._unanswered):
-            constraint = self.constraints[number]
-            assert constraint is not None
-            left -= 1 + len(values) // VALUES_AT_ONCE
-            if number in self._ranged:
-                holds.append((rows[_in_ranges(values, constraint.ranges)], number))
-                continue
-            found = np.zeros(len(values), np.bool_)
-            for how, piece in places(constraint):
-                found |= _holding(values, how, piece)
-            at, negative = np.flatnonzero(found), self._negative[number]
-            if not self._sure[number]:
-                left -= len(at)
-                if left > 0:
-                    tried = [each for each in at.tolist() if constraint.accepts(self._asked[each]) != negative]
-                    at = np.array(tried, np.int64)
-            if left <= 0:
-                self._answers.forget()
-                return
-            (fails if negative else holds).append((rows[at], number))
-        self._answers.amend(holds, fails)
-        self._unanswered = []
+        new, pieces = sorted(self._unanswered), Pieces()
+        ranged = {number: self._ranged[number] for number in new if number in self._ranged}
+        for place, number in enumerate(new):
+            for how, piece in self._unanswered[number]:
+                pieces.link(how, piece, place)
+        at, those = pieces.find_in(self._values.text, self._values.starts[: len(self._asked) + 1], len(new))
+        numbers = np.array(new, np.int64)[those]
+        tried = int(np.count_nonzero(np.frombuffer(self._sure, np.bool_)[numbers] == 0))
+        if tried + len(self._asked) * (1 + len(ranged)) // LOOKED_AT > MOST_TRIED:
+            self._answers.forget()
+            return
+        rows = self._rows[2 : 2 + len(self._asked)]
+        self._answers.amend(*((rows[place], number) for place, number in self._answer(self._asked, (at, numbers), ranged)))
+        self._unanswered = {}
 
     def row_of(self, value: Value) -> int:
         """The row of one value, as `rows_of` has them."""
@@ -223,24 +237,17 @@ class TextIndex:
 _HOW: Final = {"exact": EXACT, "prefix": PREFIX, "suffix": SUFFIX, "contains": CONTAINS, "any": PREFIX}
 
 
-def _filed(constraint: Constraint) -> Iterator[tuple[int, bytes]]:
+def _pieces_at(constraint: Constraint, where: list[Place]) -> list[tuple[int, bytes]]:
     """The pieces that lead to a constraint: of a long contained one its beginning; nothing leads to mere ranges, and a piece
     of no bytes, which every value begins with, to patterns without a piece.
     """
-    for how, piece in places(constraint):
+    found = []
+    for how, piece in where:
         if how == "any" and constraint.only_ranges:
-            return
+            break
         raw = piece.encode() if isinstance(piece, str) else piece
-        yield _HOW[how], raw[:LONGEST] if how == "contains" else raw
-
-
-def _holding(values: pa.Array, how: str, piece: Value) -> Any:
-    """Which of the values hold the piece there."""
-    tests = {"prefix": pc.starts_with, "suffix": pc.ends_with, "contains": pc.match_substring}
-    if how == "any":
-        return np.ones(len(values), np.bool_)
-    found = pc.equal(values, piece) if how == "exact" else tests[how](values, pattern=piece)
-    return found.to_numpy(zero_copy_only=False)
+        found.append((_HOW[how], raw[:LONGEST] if how == "contains" else raw))
+    return found
 
 
 def _in_ranges(values: pa.Array, ranges: Ranges) -> Any:
@@ -262,10 +269,10 @@ def is_negative(constraint: Constraint) -> bool:
     return not outside or _points(outside) is not None
 
 
-def places(constraint: Constraint) -> list[Place]:
+def places(constraint: Constraint, negative: bool) -> list[Place]:
     """Where to file a constraint: what a value that satisfies it (or fails it, for a negative one) must contain."""
     empty = constraint.ranges.kind.least
-    if is_negative(constraint):
+    if negative:
         excluded = _points(constraint.ranges.complement()) or ()
         return [("exact", each) for each in excluded] + [_place(each) for each in constraint.unlike]
     if constraint.like:
@@ -282,19 +289,19 @@ def places(constraint: Constraint) -> list[Place]:
     return found
 
 
-def is_its_place(constraint: Constraint) -> bool:
+def is_its_place(constraint: Constraint, negative: bool, where: list[Place]) -> bool:
     """Does where it is filed say all there is to it, so that what is found there need not be tried?"""
-    if is_negative(constraint):
-        return all(_is_its_place(each) for each in constraint.unlike)
+    if negative:
+        return all(_is_its_place(each, _place(each)) for each in constraint.unlike)
     if constraint.unlike:
         return False
     if not constraint.like:
-        return all(how != "any" for how, _ in places(constraint))
-    return len(constraint.like) == 1 and constraint.ranges.is_everything and _is_its_place(constraint.like[0])
+        return all(how != "any" for how, _ in where)
+    return len(constraint.like) == 1 and constraint.ranges.is_everything and _is_its_place(constraint.like[0], where[0])
 
 
-def _is_its_place(pattern: Pattern) -> bool:
-    how, piece = _place(pattern)
+def _is_its_place(pattern: Pattern, place: Place) -> bool:
+    how, piece = place
     wildcards = {"prefix": 1, "suffix": 1, "contains": 2}.get(how)
     return wildcards is not None and len(pattern.tokens) == len(piece) + wildcards and Wildcard.ONE not in pattern.tokens
 

@@ -1,15 +1,9 @@
-"""MatchIndex as its users meet it: what it takes, what it gives, what it refuses, and its files."""
+"""MatchIndex as its users meet it: what it takes, what it gives, and what it refuses."""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-from datetime import UTC, datetime
 from itertools import product
-from pathlib import Path
-from random import Random
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -18,24 +12,12 @@ import pytest
 
 import contentcast as cc
 from contentcast.matching import Scan
-from contentcast.matching.index import appending, changes, engine, referring, single
-from contentcast.matching.index.bitmaps import Bitmaps
-from contentcast.matching.index.changes import remove_ids
-from contentcast.matching.index.file import MAGIC
-from contentcast.matching.index.store import Store
+from contentcast.matching.index import engine, single
 from contentcast.model import EventBatch
 from contentcast.workload import scenario
 
 TRADES = cc.Space("trades", issue="string", price="float", volume="int")
 EVENT = {"issue": "IBM", "price": 119.5, "volume": 5000}
-
-
-@pytest.fixture
-def index() -> cc.MatchIndex:
-    index = cc.MatchIndex(TRADES)
-    index.add(1, "issue = 'IBM' AND price < 120 AND volume > 1000")
-    index.add_many([2, 3, 4], ["issue = 'SAP'", "price BETWEEN 100 AND 200", "issue LIKE '%B%' OR volume IS NULL"])
-    return index
 
 
 def pairs(found: pa.RecordBatch) -> list[tuple[int, int]]:
@@ -204,110 +186,6 @@ def test_what_it_is_made_of_can_be_asked(index: cc.MatchIndex) -> None:
     assert sum(group["entries"] for group in told["groups"]) == told["entries"] >= 4
 
 
-EVERY_KIND = cc.Space("every", s="string", i="int", f="float", b="bool", t="timestamp", y="bytes")
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-EVERY_TEXT = [
-    "s = 'a'",
-    "s LIKE 'a%z'",
-    "NOT startswith(s, 'q')",
-    "i IN (" + ", ".join(map(str, range(0, 400, 2))) + ")",
-    "i IS NULL OR i > 5",
-    "f <> 2.5",
-    "b",
-    "t >= TIMESTAMP '2026-03-01'",
-    "y = X'00FF'",
-    "y > X'00'",
-    "s = 'a' AND i = 4 OR f < 1 AND NOT b",
-    "TRUE",
-    "FALSE",
-    "i > -9223372036854775808",
-]
-EVERY_EVENT = [
-    {"s": "a", "i": 4, "f": 2.5, "b": True, "t": NOON, "y": b"\x00\xff"},
-    {"s": "abcz", "i": -(2**63), "f": 0.5, "b": False, "y": b""},
-    {},
-]
-
-
-def test_a_file_holds_every_kind_and_operator(tmp_path: Path) -> None:
-    index = cc.MatchIndex(EVERY_KIND)
-    index.add_many(range(len(EVERY_TEXT)), EVERY_TEXT)
-    index.save(tmp_path / "index")
-    loaded = cc.MatchIndex.load(tmp_path / "index")
-    assert loaded.space == EVERY_KIND
-    for event in EVERY_EVENT:
-        expected = [at for at, text in enumerate(EVERY_TEXT) if cc.parse_predicate(EVERY_KIND, text).accepts(event)]
-        assert index.match(event) == expected
-        assert loaded.match(event) == expected
-    loaded.remove(0)  # the first change copies the file into memory
-    loaded.add(100, "s = 'a'")
-    assert loaded.match(EVERY_EVENT[0]) == [*index.match(EVERY_EVENT[0])[1:], 100]
-    assert cc.MatchIndex.load(tmp_path / "index").match(EVERY_EVENT[0]) == index.match(EVERY_EVENT[0])
-
-
-def matches_of(path: Path) -> int:
-    return cc.MatchIndex.load(path).match_batch(scenario("market", seed=2).events(500)).num_rows
-
-
-def test_a_file_is_shared_between_processes(tmp_path: Path) -> None:
-    drawn = scenario("market", seed=2)
-    index = cc.MatchIndex(drawn.space)
-    index.add_many(np.arange(5000), drawn.subscriptions(5000).column("predicate"))
-    index.save(tmp_path / "index")
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        counts = pool.map(matches_of, [tmp_path / "index"] * 2)
-    assert counts == [index.match_batch(drawn.events(500)).num_rows] * 2
-
-
-def test_files_that_are_not_ours_cut_off_or_damaged_are_refused(index: cc.MatchIndex, tmp_path: Path) -> None:
-    path = tmp_path / "index"
-    index.save(path)
-    whole = path.read_bytes()
-    for content, message in (
-        (b"PK\x03\x04 something else", "is not an index"),
-        (b"", "is not an index"),
-        (whole[:-1], "is cut off"),
-        (whole[:40], "is damaged"),
-        (whole[:60] + b"\xff" + whole[61:], "is damaged"),
-        (MAGIC[:-2] + b"0\n" + whole[len(MAGIC) :], "another version"),
-    ):
-        path.write_bytes(content)
-        with pytest.raises(cc.ContentcastError, match=message):
-            cc.MatchIndex.load(path)
-    with pytest.raises(cc.ContentcastError, match="there is no index file"):
-        cc.MatchIndex.load(tmp_path / "nothing")
-
-
-def test_a_loaded_index_that_could_not_become_memory_of_its_own_can_be_changed_later(
-    index: cc.MatchIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Scarce(np.ndarray):
-        def copy(self, order: Any = "C") -> Any:
-            raise MemoryError
-
-    index.save(tmp_path / "index")
-    loaded = cc.MatchIndex.load(tmp_path / "index")
-    arrays = Store.arrays
-    for name in ("references.cell", "table", "arena"):
-        with monkeypatch.context() as patched:
-            patched.setattr(Store, "arrays", lambda self, name=name: arrays(self) | {name: arrays(self)[name].view(Scarce)})
-            with pytest.raises(MemoryError):
-                loaded.add(9, "volume > 4000")
-            with pytest.raises(MemoryError):
-                loaded.remove(1)
-        assert loaded.match(EVENT) == index.match(EVENT)
-    loaded.remove(1)
-    loaded.add(9, "volume > 4000")
-    assert loaded.match(EVENT) == [3, 4, 9]
-
-
-def test_saving_leaves_nothing_half_written(index: cc.MatchIndex, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No such file"):
-        index.save(tmp_path / "no such folder" / "index")
-    index.save(tmp_path / "index")
-    assert os.listdir(tmp_path) == ["index"]
-
-
 def test_a_new_plan_forgets_values_that_nobody_names_any_more() -> None:
     space = cc.Space("orders", order="string", state="int", price="float")
     index = cc.MatchIndex(space)
@@ -459,82 +337,3 @@ def test_asking_for_ids_that_cannot_be() -> None:
     index.add(2**62 - 1, "a > 0")
     assert 2**62 - 1 in index
     assert [2**70 in index, -1 in index, 2**62 in index, "1" in index] == [False] * 4
-
-
-@pytest.mark.parametrize("where", ["_fit_table", "open", "fit_references", "_fit_slots", "half", "all"])
-def test_an_addition_that_breaks_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    """No memory: what was filed until then is taken out again."""
-    space = cc.Space("trades", issue="string", price="float", volume="int", note="string", a="int", b="int", c="int")
-    dice, index, rows = Random(7), cc.MatchIndex(space), range(3_000, 3_100)
-    small = [" AND ".join(f"{name} = {dice.randrange(4)}" for name in dice.sample("abc", 2)) for _ in range(3_000)]
-    index.add_many(
-        range(3_000), [f"issue = 'i{at % 7}' AND price < {at}" if at % 9 == 0 else each for at, each in enumerate(small)]
-    )
-    assert index.statistics()["in_bitmaps"]
-    texts = [f"issue = 'i{at % 7}' AND price > {at} OR a = {at % 5} AND b = 1 OR note LIKE '%{at % 3}'" for at in rows]
-    events = [
-        {"issue": f"i{at % 7}", "price": float(at), "volume": 1, "note": f"{at % 4}", "a": at % 5, "b": at % 3, "c": 1}
-        for at in range(0, 4_000, 9)
-    ]
-    before = [index.match(event) for event in events]
-    append, open_cells = appending.append_entries, appending.open_cells
-
-    def breaks_off(*given: Any) -> Any:
-        if where == "open":
-            open_cells(*given)
-        if where in ("half", "all"):
-            order = given[6] if where == "all" else given[6][: len(given[6]) // 2]
-            append(*given[:6], order, *given[7:])
-        raise MemoryError
-
-    owner = Bitmaps if where == "_fit_slots" else Store if "fit" in where else appending
-    with monkeypatch.context() as broken:
-        broken.setattr(
-            owner, {"open": "open_cells", "half": "append_entries", "all": "append_entries"}.get(where, where), breaks_off
-        )
-        with pytest.raises(MemoryError):
-            index.add_many(rows, texts)
-    assert len(index) == 3_000
-    assert [index.match(event) for event in events] == before
-    index.add_many(rows, [f"price > {at}" for at in rows])  # now of one conjunction each
-    index.remove_many(rows)
-    assert [index.match(event) for event in events] == before
-    index.add_many(rows, texts)
-    scan = Scan(space)
-    for number in index:
-        scan.add(number, index.predicate(number))
-    assert [index.match(event) for event in events] == [scan.match(event) for event in events]
-    assert index.predicate(3_050) == cc.parse_predicate(space, texts[50])
-
-
-@pytest.mark.parametrize("kernel", [(appending, "open_cells"), (appending, "append_entries"), (referring, "add_references")])
-def test_ctrl_c_waits_until_a_change_is_whole(monkeypatch: pytest.MonkeyPatch, kernel: tuple[Any, str]) -> None:
-    index = cc.MatchIndex(TRADES)
-    index.add_many(range(100), [f"issue = 'i{number}' AND price < {number}" for number in range(100)])
-    module, name = kernel
-    work = getattr(module, name)
-
-    def interrupted(*given: Any) -> Any:
-        found = work(*given)
-        signal.raise_signal(signal.SIGINT)  # before the caller has taken note of it
-        return found
-
-    with monkeypatch.context() as pressed:
-        pressed.setattr(module, name, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            index.add(100, "issue = 'new' AND price < 5")
-        pressed.setattr(changes, "remove_ids", lambda *given: (remove_ids(*given), signal.raise_signal(signal.SIGINT))[0])
-        with pytest.raises(KeyboardInterrupt):
-            index.remove(7)
-    assert index.match({"issue": "new", "price": 1.0}) == [100]
-    assert list(index) == [*range(7), *range(8, 101)]
-    index.add(7, "issue = 'other'")
-    assert index.match({"issue": "other"}) == [7]
-    assert index.match({"issue": "i7", "price": 1.0}) == []
-
-
-def test_a_thread_of_its_own_may_change_it(index: cc.MatchIndex) -> None:
-    worker = Thread(target=index.add, args=(9, "volume > 1"))
-    worker.start()
-    worker.join()
-    assert index.match(EVENT) == [1, 3, 4, 9]

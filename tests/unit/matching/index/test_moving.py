@@ -5,12 +5,16 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import contentcast as cc
+from contentcast.language import parse_many
 from contentcast.matching import Scan
 from contentcast.matching.index import engine, layout, moving
 from contentcast.matching.index.asks import Asks
+from contentcast.matching.index.entries import Attributes, entries_of
+from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.groups import Group, group_columns
 from contentcast.matching.index.plan import Gate
 from contentcast.matching.index.store import Store
@@ -25,8 +29,8 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index of a few dozen moves, a few subscriptions at a time."""
     monkeypatch.setattr(engine, "REPLAN_LEAST", 16)
     monkeypatch.setattr(moving, "LEAST_SAMPLE", 8)
-    monkeypatch.setattr(moving, "PIECE", 4)
-    monkeypatch.setattr(moving, "LAST", 4)
+    for name, number in (("PIECE", 4), ("LAST", 4), ("STEP", 1)):
+        monkeypatch.setattr(moving, name, number)
 
 
 def is_moving(index: cc.MatchIndex) -> bool:
@@ -165,12 +169,12 @@ def test_a_text_that_others_still_ask_for_stays() -> None:
 def test_a_move_that_was_broken_off_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     filed, index, broken = moving.Move._file, cc.MatchIndex(ORDERS), 0
 
-    def file(move: moving.Move, ids: np.ndarray) -> None:
+    def file(move: moving.Move, ids: np.ndarray) -> int:
         nonlocal broken
         if not broken and len(move.store.ids()) > 10:
             broken += 1
             raise KeyboardInterrupt
-        filed(move, ids)
+        return filed(move, ids)
 
     monkeypatch.setattr(moving.Move, "_file", file)
     for number in range(300):
@@ -196,14 +200,16 @@ def test_no_memory_for_a_new_plan_leaves_the_index_as_it_was(monkeypatch: pytest
         assert index.match({"state": state, "price": float(state)}) == ([state] if state < 3 else [])
 
 
-def test_ever_new_values_are_never_planned_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [2_000, 4_000, 9_000])
+def test_ever_new_values_are_never_planned_for_at_once(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     index = cc.MatchIndex(ORDERS)
-    index.add_many(range(4_000), [f"`order` = 'o{number}'" for number in range(4_000)])
+    index.add_many(range(size), [f"`order` = 'o{number}'" for number in range(size)])
     monkeypatch.setattr(engine.CellIndex, "_plan_anew", lambda *_: pytest.fail("all at once"))
-    for begin in range(4_000, 20_000, 100):
+    for begin in range(size, 5 * size, 100):
         index.add_many(range(begin, begin + 100), [f"`order` = 'o{number}'" for number in range(begin, begin + 100)])
-    index.add(20_000, "state = 1")  # nobody had compared a state before
-    assert index.match({"order": "o19999", "state": 1}) == [19_999, 20_000]
+    last = 5 * size
+    index.add(last, "state = 1")  # nobody had compared a state before
+    assert index.match({"order": f"o{last - 1}", "state": 1}) == [last - 1, last]
 
 
 def test_a_plan_for_ranges_that_have_all_gone_before_they_moved() -> None:
@@ -257,19 +263,19 @@ def test_the_memory_of_the_plan_before_is_given_up() -> None:
     texts = market.subscriptions(30_000)["predicate"]
     index = cc.MatchIndex(market.space)
     index.add_many(range(3_000), texts.slice(0, 3_000))
-    at, held = 3_000, 0
-    while at < 30_000 and not held:
+    at, left = 3_000, index._cells._leaving
+    while at < 30_000 and len(left) < 10:
         index.add_many(range(at, at + 100), texts.slice(at, 100))
-        at, held = at + 100, len(index._cells._leaving)
-    assert held > 10
-    largest = max(each.nbytes for each in index._cells._leaving)
-    index.remove(0)
-    assert max(each.nbytes for each in index._cells._leaving) < largest
-    for each in range(1, held):
-        index.remove(each)
-    assert index._cells._leaving == []
+        at, left = at + 100, index._cells._leaving
+    index.remove(0)  # what the new plan has left of its own comes too
+    held = [len(left)]
+    while held[-1]:
+        index.remove(len(held))
+        held.append(len(left))
+    assert held == sorted(held, reverse=True)
+    assert len(held) > 10
     index.remove_many(list(index))
-    assert index._cells._leaving == []
+    assert len(index._cells._leaving) == 0
 
 
 def test_ranges_wider_than_all_that_were_planned_for_open_few_levels() -> None:
@@ -286,3 +292,15 @@ def test_ranges_wider_than_all_that_were_planned_for_open_few_levels() -> None:
     assert len(used) <= len(grid.levels) + 1 + (len(grid.cuts).bit_length() - int(grid.levels[-1])) // 2
     found = index.match({"price": float(prices[1_500])})
     assert set(range(10_000, 10_200)) <= set(found)
+
+
+def test_a_group_for_ranges_that_have_all_gone_before_they_moved() -> None:
+    """It was planned to hold others too, which then are the only ones: what it compares needs a scale all the same."""
+    texts = [f"`order` = 'o{each % 3}' AND state > {each}" + f" AND price > {each}" * (each % 2) for each in range(60)]
+    tables = [parse_many(ORDERS, pa.array(some)) for some in (texts, texts[::2])]
+    filing = Filing(Attributes(ORDERS), Store())
+    filing.plan(entries_of(tables[0], filing.attributes))
+    filing.insert(np.arange(30), entries_of(tables[1], filing.attributes))
+    tested = {name for group in filing.store.groups for kind, name in group.tests if kind in ("range", "low", "high")}
+    assert tested == {"state", "price"}
+    assert set(filing.scales) == tested

@@ -74,6 +74,20 @@ def test_half_of_the_slots_stay_free_and_no_step_moves_many() -> None:
     assert len(referring.ids_of(references)) == 200_000
 
 
+def test_while_the_table_grows_its_memory_is_used_from_the_beginning_on() -> None:
+    """What comes must not go anywhere in a table whose pages nobody has touched yet."""
+    references, reached = referring.no_references(), []
+    for each in range(0, 60_000, 20):
+        references = added(references, list(range(each, each + 20)), [1] * 20)
+        if is_moving(references):
+            share = int(references.state[referring.MOVED]) / len(references.old_id)
+            beyond = references.head[int(share * len(references.id)) + 64 :]
+            reached.append(np.count_nonzero(beyond))
+    assert len(reached) > 100
+    assert max(reached) <= 1  # one that would have come round to the beginning of the old table
+    assert sorted(referring.ids_of(references).tolist()) == list(range(60_000))
+
+
 def test_after_nearly_all_have_gone_the_table_becomes_small_again() -> None:
     references = added(referring.no_references(), list(range(50_000)), [1] * 50_000)
     large = len(references.id)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -70,3 +73,25 @@ def test_all_begin_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     held += [room.room_for(count) for count in (1, 9, 1_000, 33_000, 100_000)]
     assert {each.ctypes.data % 64 for each in held} == {0}
     assert [len(each) >= count for each, count in zip(held, (1, 9, 1_000, 33_000, 100_000) * 2, strict=True)] == [True] * 10
+
+
+def resident_kb() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux says how much memory is in use")
+def test_what_is_left_is_given_back_a_little_at_a_time() -> None:
+    leaving, arrays = room.Leaving(), [room.zeros((size,), np.int64) for size in (1 << 20, 4 << 20)]
+    for each in arrays:
+        each[:] = 1
+    before = resident_kb()
+    leaving.add([*(each[: len(each) - 5] for each in arrays), np.ones(10)])
+    del arrays, each
+    steps, used = 0, [before]
+    while len(leaving):
+        leaving.give_back_some()
+        steps += 1
+        used.append(resident_kb())
+    assert steps == 3 + 8 + 32
+    assert max(one - other for one, other in pairwise(used)) < 3 << 10
+    assert used[-1] < before - (36 << 10)

@@ -57,7 +57,7 @@ def test_constraints_and_values_that_come_and_go(seed: int, monkeypatch: pytest.
     dice = Random(seed)
     monkeypatch.setattr(texts, "MOST_TRIED", dice.choice([0, 5, 10_000]))
     monkeypatch.setattr(engine, "REPLAN_LEAST", 10)
-    for name, number in (("PIECE", 2), ("LAST", 2), ("LEAST_SAMPLE", 4)):
+    for name, number in (("PIECE", 2), ("LAST", 2), ("LEAST_SAMPLE", 4), ("STEP", 1)):
         monkeypatch.setattr(moving, name, number)
     index, oracle = cc.MatchIndex(SPACE), Scan(SPACE)
     there: list[int] = []
@@ -100,10 +100,38 @@ def test_what_one_attribute_forgets_the_others_do_not_use(monkeypatch: pytest.Mo
         index.add(number, text)
     batch = EventBatch.from_dicts(SPACE, [{"a": "x", "b": "p"}, {"a": "y", "b": "q"}])
     index.match_lists(batch)
-    monkeypatch.setattr(texts, "MOST_TRIED", 2)
+    monkeypatch.setattr(texts, "MOST_TRIED", -1)
     for number, letter in enumerate("mnop", start=3):
         index.add(number, f"b LIKE '%{letter}%'")
     assert [sorted(each) for each in index.match_lists(batch).to_pylist()] == [[0, 6], [1, 2]]
+
+
+def test_constraints_that_nobody_asks_for_are_given_up_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "REPLAN_LEAST", 10)
+    for name, number in (("PIECE", 4), ("LAST", 4), ("LEAST_SAMPLE", 4), ("STEP", 1)):
+        monkeypatch.setattr(moving, name, number)
+    pieces: list[int] = []
+    give_up = texts.TextIndex.give_up
+    monkeypatch.setattr(texts.TextIndex, "give_up", lambda index, those: (pieces.append(len(those)), give_up(index, those)))
+    index = cc.MatchIndex(SPACE)
+    index.add_many(range(200), [f"a LIKE '%x{number}.%'" for number in range(200)])
+    batch = EventBatch.from_dicts(SPACE, [{"a": f"-x{number}.-"} for number in range(200)])
+    assert index.match_lists(batch).to_pylist() == [[each] for each in range(200)]
+    for number in range(190):
+        index.remove(number)
+    again = 0
+    while index._cells._move is not None or again < 30:  # who comes asks for what is being given up
+        index.add(1_000 + again, f"a LIKE '%x{again % 150}.%'")
+        again += 1
+    asked = {number: [number] if number >= 190 else [] for number in range(200)}
+    for number in range(again):
+        asked[number % 150].append(1_000 + number)
+    assert [sorted(each) for each in index.match_lists(batch).to_pylist()] == [sorted(asked[each]) for each in range(200)]
+    assert sum(pieces) >= 190 - again
+    assert len(pieces) > 20
+    assert max(pieces) <= 4
+    held = [each for each in index._cells.attributes.texts["a"].constraints if each is not None]
+    assert len(held) < 10 + again + 4
 
 
 class Interrupted(dict[str, Any]):

@@ -1,0 +1,121 @@
+"""Indexes in files: saved whole, loaded by many processes, refused if they are not what they say."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contentcast as cc
+from contentcast.matching.index.file import MAGIC
+from contentcast.matching.index.store import Store
+from contentcast.workload import scenario
+
+EVENT = {"issue": "IBM", "price": 119.5, "volume": 5000}
+EVERY_KIND = cc.Space("every", s="string", i="int", f="float", b="bool", t="timestamp", y="bytes")
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EVERY_TEXT = [
+    "s = 'a'",
+    "s LIKE 'a%z'",
+    "NOT startswith(s, 'q')",
+    "i IN (" + ", ".join(map(str, range(0, 400, 2))) + ")",
+    "i IS NULL OR i > 5",
+    "f <> 2.5",
+    "b",
+    "t >= TIMESTAMP '2026-03-01'",
+    "y = X'00FF'",
+    "y > X'00'",
+    "s = 'a' AND i = 4 OR f < 1 AND NOT b",
+    "TRUE",
+    "FALSE",
+    "i > -9223372036854775808",
+]
+EVERY_EVENT = [
+    {"s": "a", "i": 4, "f": 2.5, "b": True, "t": NOON, "y": b"\x00\xff"},
+    {"s": "abcz", "i": -(2**63), "f": 0.5, "b": False, "y": b""},
+    {},
+]
+
+
+def test_a_file_holds_every_kind_and_operator(tmp_path: Path) -> None:
+    index = cc.MatchIndex(EVERY_KIND)
+    index.add_many(range(len(EVERY_TEXT)), EVERY_TEXT)
+    index.save(tmp_path / "index")
+    loaded = cc.MatchIndex.load(tmp_path / "index")
+    assert loaded.space == EVERY_KIND
+    for event in EVERY_EVENT:
+        expected = [at for at, text in enumerate(EVERY_TEXT) if cc.parse_predicate(EVERY_KIND, text).accepts(event)]
+        assert index.match(event) == expected
+        assert loaded.match(event) == expected
+    loaded.remove(0)  # the first change copies the file into memory
+    loaded.add(100, "s = 'a'")
+    assert loaded.match(EVERY_EVENT[0]) == [*index.match(EVERY_EVENT[0])[1:], 100]
+    assert cc.MatchIndex.load(tmp_path / "index").match(EVERY_EVENT[0]) == index.match(EVERY_EVENT[0])
+
+
+def matches_of(path: Path) -> int:
+    return cc.MatchIndex.load(path).match_batch(scenario("market", seed=2).events(500)).num_rows
+
+
+def test_a_file_is_shared_between_processes(tmp_path: Path) -> None:
+    drawn = scenario("market", seed=2)
+    index = cc.MatchIndex(drawn.space)
+    index.add_many(np.arange(5000), drawn.subscriptions(5000).column("predicate"))
+    index.save(tmp_path / "index")
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        counts = pool.map(matches_of, [tmp_path / "index"] * 2)
+    assert counts == [index.match_batch(drawn.events(500)).num_rows] * 2
+
+
+def test_files_that_are_not_ours_cut_off_or_damaged_are_refused(index: cc.MatchIndex, tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    index.save(path)
+    whole = path.read_bytes()
+    for content, message in (
+        (b"PK\x03\x04 something else", "is not an index"),
+        (b"", "is not an index"),
+        (whole[:-1], "is cut off"),
+        (whole[:40], "is damaged"),
+        (whole[:60] + b"\xff" + whole[61:], "is damaged"),
+        (MAGIC[:-2] + b"0\n" + whole[len(MAGIC) :], "another version"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(cc.ContentcastError, match=message):
+            cc.MatchIndex.load(path)
+    with pytest.raises(cc.ContentcastError, match="there is no index file"):
+        cc.MatchIndex.load(tmp_path / "nothing")
+
+
+def test_a_loaded_index_that_could_not_become_memory_of_its_own_can_be_changed_later(
+    index: cc.MatchIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Scarce(np.ndarray):
+        def copy(self, order: Any = "C") -> Any:
+            raise MemoryError
+
+    index.save(tmp_path / "index")
+    loaded = cc.MatchIndex.load(tmp_path / "index")
+    arrays = Store.arrays
+    for name in ("references.cell", "table", "arena"):
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "arrays", lambda self, name=name: arrays(self) | {name: arrays(self)[name].view(Scarce)})
+            with pytest.raises(MemoryError):
+                loaded.add(9, "volume > 4000")
+            with pytest.raises(MemoryError):
+                loaded.remove(1)
+        assert loaded.match(EVENT) == index.match(EVENT)
+    loaded.remove(1)
+    loaded.add(9, "volume > 4000")
+    assert loaded.match(EVENT) == [3, 4, 9]
+
+
+def test_saving_leaves_nothing_half_written(index: cc.MatchIndex, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        index.save(tmp_path / "no such folder" / "index")
+    index.save(tmp_path / "index")
+    assert os.listdir(tmp_path) == ["index"]
