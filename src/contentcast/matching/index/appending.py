@@ -43,6 +43,26 @@ AHEAD = 16
 
 
 @nb.njit(nogil=True, cache=True)
+def by_group(where, group_of_row, groups):
+    """The entries that have a group, those of one together, and how many cells each group's go to."""
+    starts, keys = np.zeros(groups + 1, np.int64), np.zeros(groups, np.int64)
+    for i in range(len(group_of_row)):
+        group = group_of_row[i]
+        if group >= 0:
+            starts[group + 1] += 1
+            keys[group] += where[i, LAST_CELL] - where[i, FIRST_CELL] + 1
+    for group in range(groups):
+        starts[group + 1] += starts[group]
+    order = np.empty(starts[groups], np.int64)
+    for i in range(len(group_of_row)):
+        group = group_of_row[i]
+        if group >= 0:
+            order[starts[group]] = i
+            starts[group] += 1
+    return order, keys
+
+
+@nb.njit(nogil=True, cache=True)
 def open_cells(slots, cell, group_of, key_of, groups, tables, where, group_of_row, order, next_cell, rows, cells):
     """The cells that entries go to, each of its keys in its group's table; new keys get the next cells.
 

@@ -14,19 +14,21 @@ once: each attribute and code knows the blocks with an entry that asks for it, e
 it. Later entries go to the end, or into the place of one that was removed.
 """
 
-# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc"
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc,call-arg"
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index.codes import FIRST, Dictionary
-from contentcast.matching.index.layout import BLOCK, BUCKETS, EXACT_BITS, MOST_EXACT, PLAIN_BITS, SLACK, Bits
+from contentcast.matching.index.layout import BLOCK, BUCKETS, EXACT_BITS, MOST_EXACT, PLACE, PLAIN_BITS, SLACK, Bits
+from contentcast.matching.index.room import HUGE, roomy, zeros
 
 Ints = npt.NDArray[np.int64]
 
@@ -39,6 +41,13 @@ BLOCK_NS: Final = 5.0
 FIELD_NS: Final = 1.1
 ALIVE: Final = 0.35
 """The share of blocks that an event looks at; measured, as the times are, on the scenarios w1 and w1b."""
+ROOM: Final = 16
+"""How many times as much memory as they need the rows have set aside."""
+A_PAGE: Final = 512
+PAGES: Final = 64
+"""Words of one, and how many are written to at a time."""
+HUGE_AT_ONCE: Final = 1 << 22
+"""Bytes from which on rows that are made for all entries at once have large pages (see `room`)."""
 _USED, _FREE = 2, 3
 
 
@@ -88,6 +97,8 @@ class Bitmaps:
     free: Ints = field(default_factory=_none)
     numbers: Ints = field(default_factory=lambda: np.array([1, 1, 0, 0]))
     """Whether all ids are plain and all rows exact, slots used, and how many of them are free again."""
+    _room: Ints = field(default_factory=_none)
+    """Memory of which the rows are the beginning."""
 
     @property
     def used(self) -> int:
@@ -135,7 +146,7 @@ class Bitmaps:
         reused = min(count, free)
         slots = np.concatenate([self.free[free - reused : free], np.arange(used, used + count - reused)])
         self._fit_slots(used + count - reused)
-        places = np.array([int(np.searchsorted(self.words, dictionaries[name].word)) for name in self.names], np.int64)
+        places = np.searchsorted(self.words, [dictionaries[name].word for name in self.names])
         view, mine, under = self.view(dictionaries), words[self.words].T, masks[self.words].T
         self.ids[slots] = tagged
         self.entries[slots, ::2], self.entries[slots, 1::2] = mine, under
@@ -152,13 +163,37 @@ class Bitmaps:
         if count <= 64 * self.rows.shape[1] and count + SLACK <= len(self.ids):
             return
         words = BLOCK // 64 * -(-(count + count // 4) // BLOCK)
-        rows, named, without = (
-            _widened(each, wide)
-            for each, wide in ((self.rows, words), (self.named, -(-words // BLOCK)), (self.without, -(-words // BLOCK)))
-        )
-        ids, entries = np.zeros(64 * words + SLACK, np.int32), np.zeros((64 * words, self.entries.shape[1]), np.int64)
-        ids[: len(self.ids)], entries[: len(self.entries)] = self.ids, self.entries
-        self.rows, self.named, self.without, self.ids, self.entries = rows, named, without, ids, entries
+        named, without = (_widened(each, -(-words // BLOCK)) for each in (self.named, self.without))
+        ids, entries = roomy(self.ids, self.used, 64 * words + SLACK), roomy(self.entries, self.used, 64 * words)
+        room = self._room_for_rows(words)
+        rows = room[: len(self.rows) * words].reshape(-1, words)
+        _widen(self.rows.reshape(-1), room, *self.rows.shape, words, room is self._room)  # from here on nothing may fail
+        self.rows, self._room = rows, room
+        self.named, self.without, self.ids, self.entries = named, without, ids, entries
+
+    def _room_for_rows(self, words: int) -> Ints:
+        """Memory that rows of so many words begin, which is that of the rows there are if they begin one that is large enough.
+
+        What is not used takes none. Only what is made for all entries at once has pages of two megabytes: to one that grows
+        they would come one by one, each after milliseconds.
+        """
+        size = len(self.rows) * words
+        if size <= len(self._room) and np.shares_memory(self._room[:1], self.rows[:1, :1]):
+            return self._room
+        huge_from = HUGE if self.used else HUGE_AT_ONCE
+        try:
+            return cast(Ints, zeros((ROOM * size,), np.int64, used=size, huge_from=huge_from))
+        except MemoryError:  # where memory that is set aside counts as used
+            return cast(Ints, zeros((size,), np.int64, used=size, huge_from=huge_from))
+
+    def make_room(self, count: int) -> Iterator[int]:
+        """For so many entries, before there are any: page after page is written to, which takes the system its time. Says how
+        many it was each time.
+        """
+        self._fit_slots(count)
+        for at in range(0, self.rows.size, PAGES * A_PAGE):
+            self._room[at : min(at + PAGES * A_PAGE, self.rows.size) : A_PAGE] = 0
+            yield PAGES
 
     def expect_to_remove(self, count: int) -> None:
         """Have room to note that so many slots are free."""
@@ -187,13 +222,32 @@ class Bitmaps:
             "values", "codes", "field_of", "stride", "first_row", "rows", "named", "without", "ids", "words", "entries",
             "free", "numbers",
         )  # fmt: skip
-        return {name: getattr(self, name) for name in names}
+        found = {name: getattr(self, name) for name in names}
+        slots = 64 * self.rows.shape[1]
+        return {**found, "ids": self.ids[: slots + SLACK], "entries": self.entries[:slots]}
 
 
 def _widened(rows: Ints, words: int) -> Ints:
     wider = np.zeros((len(rows), words), np.int64)
     wider[:, : rows.shape[1]] = rows
     return wider
+
+
+@nb.njit(nogil=True, cache=True)
+def _widen(before, after, rows, old, new, used):
+    """Rows of `old` words each become rows of `new` ones, in the same memory or in another: from the last on, so that none is
+    written over that has not been read. What they had not is 0; memory that was not used before is.
+    """
+    for row in range(rows - 1, -1, -1):
+        begin, to = PLACE(row * old), PLACE(row * new)
+        if row * new >= (row + 1) * old:  # as most: a row that does not reach into its new place
+            for k in range(PLACE(old)):
+                after[to + k] = before[begin + k]
+        else:
+            for k in range(PLACE(1), PLACE(old + 1)):
+                after[to + PLACE(old) - k] = before[begin + PLACE(old) - k]
+        for k in range(PLACE(old), PLACE(new if used else old)):
+            after[to + k] = 0
 
 
 def in_order_of_use(masks: Ints, dictionaries: dict[str, Dictionary]) -> list[str]:

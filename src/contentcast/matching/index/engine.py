@@ -20,7 +20,7 @@ from contentcast.matching.index import layout, referring
 from contentcast.matching.index.answers import MOST_REMEMBERED
 from contentcast.matching.index.by_address import addresses, match_many
 from contentcast.matching.index.codes import column_keys
-from contentcast.matching.index.entries import Attributes, Recoding, entries_of, joined, mark_texts
+from contentcast.matching.index.entries import Attributes, entries_of
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.groups import group_arrays
 from contentcast.matching.index.loading import load_changing_kernels
@@ -28,6 +28,7 @@ from contentcast.matching.index.matches import STREAMED_FROM, Matches, Run
 from contentcast.matching.index.memory import planes
 from contentcast.matching.index.moving import Move
 from contentcast.matching.index.reading import read_all, read_predicate
+from contentcast.matching.index.recoding import Recoding, joined, mark_texts
 from contentcast.matching.index.room import Leaving, room_for
 from contentcast.matching.index.single import SingleMatcher
 from contentcast.matching.index.store import Store
@@ -44,14 +45,10 @@ REPLAN_FACTOR: Final = 3
 REPLAN_LEAST: Final = 2000
 """... and at least this many."""
 BULK: Final = 8
-"""If at once so many come that this many times as many are more than there are, the new plan is made there and then; else a
-little with every change (`moving`).
-"""
+"""If this many times what comes at once is more than there is, the new plan is made there and then; else by `moving`."""
 MANY: Final = 1000
 """Whoever adds so many will want changes to be quick."""
 MOST_IDS: Final = 2**62
-
-
 _NO_TEXTS: Final = (
     np.zeros((0, 0), np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32),
     np.zeros(1, np.int64),
@@ -178,9 +175,11 @@ class CellIndex:
         if self.store.left:
             self._leaving.add(self.store.left)
             self.store.left = []
-        self._leaving.give_back_some()
+        self._leaving.give_back_some(len(ids))
         if not self.count:
-            self._use(Filing(Attributes(self.space), Store()))
+            self._move = None
+            with suppress(MemoryError):  # one that is empty will do
+                self._use(Filing(Attributes(self.space), Store()))
             return
         try:
             self._go_on_moving(ids, came)

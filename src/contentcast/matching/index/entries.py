@@ -11,21 +11,26 @@ Rule: the entries of a subscription accept exactly what its predicate accepts; o
 match twice (`multiple`).
 """
 
+# Numba infers the kernels' types.
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from contentcast.matching.index.answers import Answers
-from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, FIRST, Dictionary
+from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, Dictionary
 from contentcast.matching.index.texts import TextIndex
+from contentcast.matching.index.value_tables import frozen
 from contentcast.model.constraint import Constraint
 from contentcast.model.keys import KEYED, key_of, last_key
 from contentcast.model.predicate import Conjunction
@@ -119,7 +124,12 @@ def entries_of(table: PredicateTable, attributes: Attributes) -> Entries:
     used = {name: column for name, column in table.columns.items() if len(column.conjunction)}
     conjunctions = np.bincount(table.predicate_of, minlength=table.count)
     others = {name: _Others.of(attributes, name, column) for name, column in used.items()}
-    special = _special(used, others)
+    keyed = {
+        name: _values_and_ranges(frozen(column.first), frozen(column.last))
+        for name, column in used.items()
+        if column.kind.name in KEYED
+    }
+    special = _special(used, others, keyed)
     if len(special):
         plain = np.ones(table.conjunction_count, np.bool_)
         plain[special] = False
@@ -127,7 +137,7 @@ def entries_of(table: PredicateTable, attributes: Attributes) -> Entries:
     pieces: dict[tuple[str, str], list[tuple[Any, Any, Any]]] = {}
     for name, column in used.items():
         rows = np.flatnonzero(plain[column.conjunction]) if len(special) else None
-        for form, mine, value, last in _plain_forms(name, column, rows, others[name], attributes):
+        for form, mine, value, last in _plain_forms(name, column, rows, others[name], keyed.get(name), attributes):
             asking = column.conjunction if mine is None else column.conjunction[mine]
             pieces.setdefault((form, name), []).append((number[asking] if len(special) else asking, value, last))
     made = _SpecialEntries(attributes, table.conjunction_count - len(special))
@@ -185,31 +195,33 @@ class _Others:
         return np.array([each == form for each in self.form])[self.which]
 
 
+_Keyed: TypeAlias = tuple[Ints, Ints, Ints, Ints, int]
 _NO_FLAGS: Final = np.zeros(0, np.bool_)
 _SEVERAL: Final = "several"
 _NONE: Final = np.zeros(0, np.int64)
 _NO_OTHERS: Final = _Others(_NONE, _NONE, [], _NONE, _NONE)
 
 
-def _special(columns: dict[str, ConstraintColumn], others: dict[str, _Others]) -> Ints:
+def _special(columns: dict[str, ConstraintColumn], others: dict[str, _Others], keyed: dict[str, _Keyed]) -> Ints:
     """The conjunctions that need a look one by one."""
     found = []
     for name, column in columns.items():
         several = others[name].several()
         if len(several):
             found.append(column.conjunction[several])
-        if column.kind.name == "int":
+        if column.kind.name == "int" and keyed[name][-1]:
             # Keys cannot tell -2^63 from the next int (it makes room for absent), so a range that begins there is split.
             lowest = (column.first == ABSENT_KEY + 1) & (column.last > column.first)
-            if lowest.any():
-                found.append(column.conjunction[lowest])
+            found.append(column.conjunction[lowest])
     return np.unique(np.concatenate(found)) if found else _NONE
 
 
 def _plain_forms(
-    name: str, column: ConstraintColumn, rows: Ints | None, others: _Others, attributes: Attributes
+    name: str, column: ConstraintColumn, rows: Ints | None, others: _Others, keyed: _Keyed | None, attributes: Attributes
 ) -> Iterator[tuple[str, Ints | None, Ints, Ints]]:
-    """What these rows of a column ask, or all if None, by form: which of them, value and last."""
+    """What these rows of a column ask, or all if None, by form: which of them, value and last. `keyed`: its values and ranges,
+    if they have keys.
+    """
     if len(others.rows):
         asked = np.ones(len(column.conjunction), np.bool_)
         if rows is not None:
@@ -223,7 +235,7 @@ def _plain_forms(
         rows = np.flatnonzero(asked)
     if rows is not None and not len(rows):
         return
-    if column.kind.name not in KEYED:
+    if keyed is None:
         dictionary = attributes.dictionary(name)
         wanted = column.code if rows is None else column.code[rows]
         used = np.flatnonzero(np.bincount(wanted, minlength=len(column.values)))
@@ -232,17 +244,37 @@ def _plain_forms(
         codes[used] = dictionary.codes_of(values)
         yield "equal", rows, codes[wanted], np.zeros(len(wanted), np.int64)
         return
-    first, last = (column.first, column.last) if rows is None else (column.first[rows], column.last[rows])
-    single = first == last
-    if single.any():
-        at = np.flatnonzero(single)
-        codes = attributes.dictionary(name).codes_of(first[at])
-        yield "equal", at if rows is None else rows[at], codes, np.zeros(len(codes), np.int64)
-        if len(at) == len(first):
-            return
-        at = np.flatnonzero(~single)
-        rows, first, last = at if rows is None else rows[at], first[at], last[at]
-    yield "range", rows, np.maximum(first, ABSENT_KEY + 1), last
+    if rows is not None:
+        keyed = _values_and_ranges(frozen(column.first[rows]), frozen(column.last[rows]))
+    single, wide, first, last, _ = keyed
+    if len(single):
+        codes = attributes.dictionary(name).codes_of(first[: len(single)])
+        yield "equal", _of(rows, single, len(wide)), codes, np.zeros(len(codes), np.int64)
+    if len(wide):
+        yield "range", _of(rows, wide, len(single)), first[len(single) :], last[len(single) :]
+
+
+def _of(rows: Ints | None, mine: Ints, others: int) -> Ints | None:
+    """Those of the rows; None stays None if there are no others."""
+    return (mine if others else None) if rows is None else rows[mine]
+
+
+@nb.njit(nogil=True, cache=True)
+def _values_and_ranges(first, last):
+    """Which ranges are of one value and which are not; what each begins and ends with, those of one value first; and how many
+    of the others begin with the least int.
+    """
+    count, single, lowest = len(first), 0, 0
+    rows, begins, ends = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    for i in range(count):
+        single += first[i] == last[i]
+    at = np.array([0, single])
+    for i in range(count):
+        place = at[np.int64(first[i] != last[i])]
+        at[np.int64(first[i] != last[i])] += 1
+        rows[place], begins[place], ends[place] = i, max(first[i], ABSENT_KEY + 1) if first[i] != last[i] else first[i], last[i]
+        lowest += first[i] == ABSENT_KEY + 1 and last[i] > first[i]
+    return rows[:single], rows[single:], begins, ends, lowest
 
 
 class _SpecialEntries:
@@ -326,75 +358,3 @@ def _tells_the_least_ints_apart(constraint: Constraint) -> bool:
     """Keys cannot tell -2^63 from the next int, so a constraint that does must not become a set."""
     ranges = constraint.ranges
     return ranges.kind.name == "int" and (ABSENT_KEY in ranges) != (ABSENT_KEY + 1 in ranges)
-
-
-def joined(parts: list[Entries], predicates: list[int]) -> Entries:
-    """The entries of several tables, of so many predicates each, as those of one."""
-    entry_base = np.cumsum([0, *(part.count for part in parts)])
-    owner_base = np.cumsum([0, *predicates])
-    columns: dict[tuple[str, str], Column] = {}
-    for key in dict.fromkeys(key for part in parts for key in part.columns):
-        held = [(at, part.columns[key]) for at, part in enumerate(parts) if key in part.columns]
-        columns[key] = Column(
-            np.concatenate([column.entry + entry_base[at] for at, column in held]),
-            np.concatenate([column.value for _, column in held]),
-            np.concatenate([column.last for _, column in held]),
-        )
-    return Entries(
-        int(entry_base[-1]),
-        np.concatenate([part.owner + owner_base[at] for at, part in enumerate(parts)]),
-        np.concatenate([part.multiple for part in parts]),
-        columns,
-    )
-
-
-class Recoding:
-    """From the numbers of old attributes to those of new ones, which get the values and sets that they do not have yet; texts
-    are the same.
-    """
-
-    def __init__(self, old: Attributes, new: Attributes) -> None:
-        self._old, self._new = old, new
-        self._numbers: dict[tuple[str, str], Ints] = {}
-
-    def recoded(self, entries: Entries) -> Entries:
-        """Entries of the old attributes, as those of the new ones."""
-        for (form, name), column in entries.columns.items():
-            if form in ("equal", "set"):
-                numbers = self._up_to_date(form, name)
-                missing = numbers[column.value] < 0
-                if missing.any():
-                    self._learn(form, name, numbers, np.unique(column.value[missing]))
-                column.value = numbers[column.value]
-        return entries
-
-    def _up_to_date(self, form: str, name: str) -> Ints:
-        """The new number of each old one, -1 where it has none yet."""
-        wanted = FIRST + len(self._old.dictionaries[name]) if form == "equal" else len(self._old.sets)
-        numbers = self._numbers.get((form, name), _NONE)
-        if len(numbers) < wanted:
-            larger = np.full(2 * wanted, -1, np.int64)
-            larger[: len(numbers)] = numbers
-            if form == "equal":
-                larger[:FIRST] = np.arange(FIRST)
-                self._new.dictionary(name)
-            numbers = self._numbers[form, name] = larger
-        return numbers
-
-    def _learn(self, form: str, name: str, numbers: Ints, used: Ints) -> None:
-        if form == "equal":
-            values, dictionary = self._old.dictionaries[name].values, self._new.dictionary(name)
-            numbers[used] = [dictionary.code(values[code - FIRST]) for code in used.tolist()]
-        else:
-            numbers[used] = [self._new.set_number(self._old.sets[number]) for number in used.tolist()]
-
-
-def mark_texts(entries: Entries, used: dict[str, npt.NDArray[np.bool_]]) -> None:
-    """used[attribute][number] for the text constraints that they hold."""
-    for (form, name), column in entries.columns.items():
-        if form == "text" and len(column.value):
-            numbers, flags = column.value >> 2, used.get(name, _NO_FLAGS)
-            if len(flags) <= (last := int(numbers.max())):
-                flags = np.concatenate([flags, np.zeros(last + 1, np.bool_)])
-            flags[numbers] = True
-            used[name] = flags

@@ -11,12 +11,15 @@ from functools import cache
 import numpy as np
 
 from contentcast.matching.index.answers import Answers
+from contentcast.matching.index.bitmaps import Bitmaps, sorting_keys
 from contentcast.matching.index.changes import sorted_by_digit
+from contentcast.matching.index.codes import Dictionary
 from contentcast.matching.index.entries import Attributes, entries_of
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.moving import LAST, Move
 from contentcast.matching.index.store import Store
 from contentcast.model.constraint import Constraint
+from contentcast.model.kinds import kind_of
 from contentcast.model.predicate import Conjunction, Predicate
 from contentcast.model.ranges import Ranges
 from contentcast.model.space import Space
@@ -40,13 +43,28 @@ def load_changing_kernels() -> None:
         scale.heads()
     filing.insert(np.arange(count, count + 2), entries_of(table(5.5, 6.5), filing.attributes))
     filing.store.remove(np.arange(2))
-    Move(filing).advance(1 << 20)
+    move = Move(filing)
+    while not (move.advance(1 << 20) or move.failed):  # a step that takes long ends what a change does
+        pass
+    _load_bitmaps()
     one, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
     sorted_by_digit(one, one, 0)
     answers = Answers()
     answers.add(1, (one, one), (none, none))
     answers.amend((one, one + 1), (none, none))
     answers.purge(one, np.zeros(2, np.bool_))
+
+
+def _load_bitmaps() -> None:
+    dictionaries = {"small": Dictionary.of(kind_of("int"), [0, 1], 0, 2, 0)}
+    small, words = Bitmaps(), np.full((1, 2), 2, np.int64)
+    small.lay_out(dictionaries)
+    for _ in small.make_room(2):
+        pass
+    sorting_keys(words, words + 1, dictionaries)
+    small.add(words, words + 1, np.zeros(2, np.int32), dictionaries)
+    small.expect_to_remove(1)
+    small.remove(np.zeros(1, np.int64))
 
 
 def _predicate(space: Space, number: float) -> Predicate:

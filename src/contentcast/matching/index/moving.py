@@ -11,16 +11,18 @@ Work is counted in subscriptions, of which every change pays for more than the o
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index import bitmaps
 from contentcast.matching.index.changes import DIGIT_BITS, sorted_by_digit
-from contentcast.matching.index.entries import Attributes, Entries, Recoding, joined, mark_texts
+from contentcast.matching.index.entries import Attributes, Entries
 from contentcast.matching.index.filing import Filing
+from contentcast.matching.index.plan import BITMAPS
 from contentcast.matching.index.reading import read_some
+from contentcast.matching.index.recoding import Recoding, joined, mark_texts
 from contentcast.matching.index.scales import Scale
 from contentcast.matching.index.store import Store
 from contentcast.matching.index.walking import Walk
@@ -41,8 +43,12 @@ every round is half as long as the one before.
 HURRY: Final = 2
 """Times as many when a dictionary of the old plan will soon be full."""
 FILING: Final = 2
+READING: Final = 1
+"""What it counts to file one, and of that to read it."""
 SAMPLING: Final = 2
 """What one of the sample counts: they lie anywhere."""
+TOUCHING: Final = 2
+"""What it counts to write to a page of memory for the first time."""
 STEP: Final = 48
 """What a step of planning counts beside what it says itself."""
 PASSED: Final = 16
@@ -68,6 +74,8 @@ class Move:
         self.failed = False
         """The new plan cannot hold what there is: begin again."""
         self._come: list[Ints] = []
+        self._ahead: Ints = np.zeros(0, np.int64)
+        """Those that have been read and will be filed next."""
         self._credit, self._each = 0, EACH
         self._done = False
         self._steps = self._run()
@@ -90,10 +98,15 @@ class Move:
     def remove(self, ids: Ints) -> None:
         """Those that go, if they have come."""
         self.store.remove(ids[self.store.knows(ids)])
+        if len(self._ahead):
+            self._ahead = self._ahead[~np.isin(self._ahead, ids)]
 
     def _run(self) -> Generator[int, None, None]:
         store = self._old.store
         count = store.known
+        for name, dictionary in self._old.attributes.dictionaries.items():
+            if len(dictionary) <= bitmaps.MOST_VALUES:  # a plan for a small domain is better made with all its values
+                self._recoding.keep(name)
         sample = store.some_ids(min(max(LEAST_SAMPLE, count // 8), MOST_SAMPLE))
         parts: list[tuple[Entries, int]] = []
         at, entry_count = 0, 0
@@ -104,18 +117,32 @@ class Move:
             parts.append((self._read(mine), len(mine)))
             entry_count += parts[-1][0].count
             yield 1 + SAMPLING * len(mine)
+        yield min(self._credit, entry_count)  # each of these takes its time: with a change of its own, unless it is large
         entries = joined([part for part, _ in parts], [ids for _, ids in parts])
+        yield min(self._credit, entry_count)
         self._prepare(count)
-        yield entries.count // 16
+        yield min(self._credit, entry_count)
         expected = {name: len(each) for name, each in self._old.attributes.dictionaries.items()}
-        for cost in self.filing.plan_steps(entries, max(1.0, count / max(1, at)), expected):
-            yield STEP + cost
+        times = max(1.0, count / max(1, at))
+        chosen = yield from self._plan(entries, times, expected)
+        if self.store.bitmaps.names:
+            for pages in self.store.bitmaps.make_room(int(2 * times * np.count_nonzero(chosen == BITMAPS))):
+                yield TOUCHING * pages
         self._come = []  # they are there, and move with the others
         yield from self._move_in_order() if self.store.bitmaps.names else self._move_as_met()
         for name in list(self.attributes.texts):
             yield from self._give_up_texts(name)
         self._file_others()
         self._done = True
+
+    def _plan(self, entries: Entries, times: float, expected: dict[str, int]) -> Generator[int, None, Any]:
+        """A plan for them; returns the number of each one's gate."""
+        steps = self.filing.plan_steps(entries, times, expected)
+        while True:
+            try:
+                yield STEP + next(steps)
+            except StopIteration as end:
+                return end.value
 
     def _give_up_texts(self, name: str) -> Generator[int, None, None]:
         """Those of the attribute that nobody asks for any more."""
@@ -148,12 +175,20 @@ class Move:
         """Those of a cell together: most of them will be together again."""
         way = Walk(self._old.store, self.store)
         while not self.failed and not (way.done and self._few_have_come()):
-            most, looks = max(PIECE, self._credit // FILING), 0
+            most, looks = max(PIECE, self._credit // READING), 0
             mine = self._taken(most)  # soon, while they are in the caches
             if len(mine) < most:
                 others, looks = way.some(most - len(mine))
                 mine = np.concatenate([mine, others])
-            yield 1 + looks // PASSED + FILING * self._file(mine)
+            self._ahead = read = self._not_yet_moved(mine)
+            entries = self._read(read)
+            yield 1 + looks // PASSED + READING * len(read)  # a small change only reads, the next one files
+            if len(self._ahead) < len(read):  # some have gone
+                entries = self._read(self._ahead)
+            if len(self._ahead):
+                self._insert(self._ahead, entries)
+            self._ahead = read[:0]
+            yield 1 + (FILING - READING) * len(read)
 
     def _move_in_order(self) -> Generator[int, None, None]:
         """In rounds, each in the order in which bitmaps pass over most: those that ask the same side by side."""
@@ -174,25 +209,26 @@ class Move:
 
     def _file(self, ids: Ints) -> int:
         """Those of them that are in the old one and not yet in the new; returns how many."""
+        ids = self._not_yet_moved(ids)
+        if len(ids):
+            self._insert(ids, self._read(ids))
+        return len(ids)
+
+    def _not_yet_moved(self, ids: Ints) -> Ints:
         ids = np.unique(ids)
-        ids = ids[self._old.store.knows(ids) & ~self.store.knows(ids)]
-        if not len(ids):
-            return 0
-        entries = self._read(ids)
+        return np.asarray(ids[self._old.store.knows(ids) & ~self.store.knows(ids)])
+
+    def _insert(self, ids: Ints, entries: Entries) -> None:
         mark_texts(entries, self._texts)
         if self.filing.fits(entries):
             self.filing.insert(ids, entries)
         else:
             self.failed = True
-        return len(ids)
 
     def _prepare(self, count: int) -> None:
-        """What the plan is better made with: the values of small domains and the ends of ranges, where most are in use."""
-        for name, dictionary in self._old.attributes.dictionaries.items():
-            new = self.attributes.dictionary(name)  # each gets its bits, also one that no entry of the sample uses
-            if len(dictionary) <= bitmaps.MOST_VALUES:
-                for value in dictionary.values:
-                    new.code(value)
+        """What the plan is better made with: the ends of ranges, where most are in use, and all attributes."""
+        for name in self._old.attributes.dictionaries:
+            self.attributes.dictionary(name)  # each gets its bits, also one that no entry of the sample uses
         for name, scale in self._old.scales.items():
             if len(scale.points) <= 4 * count:  # else most of them are of what has gone
                 self.filing.scales[name] = Scale.even(scale.points)

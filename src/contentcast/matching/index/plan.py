@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final, TypeVar, cast
@@ -147,6 +147,8 @@ def plan_steps(attributes: Attributes, entries: Entries, masks: Ints, rows: Ints
         if gate.kind == "cells":
             candidates.make_grid(gate.attribute)
             yield entries.count // 16
+            for _ in candidates.find_cells(gate.attribute):
+                yield entries.count // 16
         heapq.heappush(waiting, (-gain(gate), order, gate))
         order += 1
         yield entries.count // 16 if gate.kind == "cells" else len(sample) // 64
@@ -209,6 +211,7 @@ class _Candidates:
         }
         self.odds = {name: self._odds(name) for name in self.fields}
         self._grids: dict[str, tuple[Ints, Any]] = {}
+        self._cells: dict[str, Ints] = {}
         self._shares: dict[Gate, Any] = {}
 
     def _odds(self, name: str) -> Any:
@@ -281,6 +284,8 @@ class _Candidates:
     def share_grids(self, other: _Candidates) -> None:
         """Grids are those of all the entries, whatever the rows."""
         self._grids = other._grids
+        if len(self.rows) == len(other.rows):
+            self._cells = other._cells
 
     def grid(self, name: str, behind: Any) -> Grid:
         """The grid for those entries behind its gate."""
@@ -289,9 +294,20 @@ class _Candidates:
 
     def _spans(self, name: str, rows: Any) -> tuple[Any, Ints, Ints]:
         """The share of events below each cell, and the cells that these rows of the attribute's ranges reach from and to."""
-        cuts, below = self._grids[name]
+        if name not in self._cells:
+            for _ in self.find_cells(name):
+                pass
+        first, last = self._cells[name]
+        return self._grids[name][1], first[rows], last[rows]
+
+    def find_cells(self, name: str) -> Iterator[None]:
+        """In which cells of its grid the attribute's ranges begin, of these rows, and then in which they end."""
         column = self.entries.columns["range", name]
-        return below, np.searchsorted(cuts, column.value[rows], "right"), np.searchsorted(cuts, column.last[rows], "right")
+        mine, found = self.place[column.entry] >= 0, np.zeros((2, len(column.entry)), np.int64)
+        for cells, keys in zip(found, (column.value, column.last), strict=True):
+            cells[mine] = np.searchsorted(self._grids[name][0], keys[mine], "right")
+            yield
+        self._cells[name] = found
 
     def make_grid(self, name: str) -> None:
         """Cut points at the quantiles of the ranges' own ends, so that every cell has about as much to hold, and the share of

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from contentcast.matching.index.asks import open_ends
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY
-from contentcast.matching.index.entries import Attributes, Column, Entries, joined
+from contentcast.matching.index.entries import Attributes, Column, Entries
 from contentcast.matching.index.lanes import prefetch
 from contentcast.matching.index.layout import (
     ABSENT_CODE,
@@ -31,6 +31,7 @@ from contentcast.matching.index.layout import (
     TEXT,
 )
 from contentcast.matching.index.memory import int_line, long_line
+from contentcast.matching.index.recoding import joined
 from contentcast.matching.index.store import Places
 from contentcast.model.constraint import Constraint
 from contentcast.model.keys import KEYED, cut_after, key_ends, value_of
@@ -143,12 +144,8 @@ def _read(filing: Filing, places: Places) -> Entries:
     columns = filing.group_columns()
     most = len(fields) + int(np.diff(columns.subject_start).max(initial=0)) + 1
     sources, atoms = np.empty(len(places.owner), np.int64), np.empty((len(places.owner) * most, 4), np.int64)
-    each = _Fields(
-        np.array([field.word for _, field in fields], np.int64),
-        np.array([field.shift for _, field in fields], np.int64),
-        np.array([(1 << field.bits) - 1 for _, field in fields], np.int64),
-        np.array([number for number, _ in fields], np.int64),
-    )
+    known = [(field.word, field.shift, (1 << field.bits) - 1, number) for number, field in fields]
+    each = _Fields(*np.array(known, np.int64).reshape(-1, 4).T.copy())
     words, entries = store.bitmaps.words, store.bitmaps.entries
     count, used = _read_places(
         store.arena, store.cell, store.key_of, columns, each, lines, words, entries, filing.words, places.cell, places.inside,

@@ -14,6 +14,7 @@ import mmap
 import weakref
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +26,14 @@ HUGE: Final = 1 << 25
 """Bytes from which on an array that grows is made of pages of two megabytes: fewer to find for those who read it, but whoever
 writes to one first waits until all of it is cleared, 0.2 ms, or 5 in a virtual machine that has to ask for it.
 """
+ROOM: Final = 16
+"""How many times what is asked for an array is made of that grows: a plan may be in use until there is nine times as much."""
+EACH: Final = max(1 << 12, mmap.PAGESIZE)
+LEAST: Final = 32
 AT_ONCE: Final = 1 << 20
+"""Of memory that is left: bytes given back with each subscription that comes or goes, how many of these are counted at least,
+and bytes at most.
+"""
 MOST_KEPT: Final = 3 << 27
 MOST_PIECES: Final = 8
 
@@ -46,7 +54,7 @@ def room_for(count: int) -> npt.NDArray[np.int64]:
     return np.frombuffer(lease, np.int64)
 
 
-def zeros(shape: tuple[int, ...], dtype: Any, *, used: int = 0) -> Any:
+def zeros(shape: tuple[int, ...], dtype: Any, *, used: int = 0, huge_from: int = HUGE) -> Any:
     """An array of zeros, of which a large one takes memory, and time, only as it is used: `np.zeros` may get memory that was
     used before, and then clears all of it at once. `used`: how many numbers it will hold soon, one after the other.
     """
@@ -54,13 +62,25 @@ def zeros(shape: tuple[int, ...], dtype: Any, *, used: int = 0) -> Any:
     if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):
         return np.zeros(shape, dtype)
     try:
-        return np.frombuffer(_piece(size, used * np.dtype(dtype).itemsize >= HUGE), dtype, math.prod(shape)).reshape(shape)
+        return np.frombuffer(_piece(size, used * np.dtype(dtype).itemsize >= huge_from), dtype, math.prod(shape)).reshape(shape)
     except OSError as reason:  # who wants memory looks for the other one
         raise MemoryError(f"no {size:,} bytes could be set aside") from reason
 
 
+def roomy(array: Any, used: int, size: int) -> Any:
+    """The array, or a copy of what is used of it with room for `size` and more, which takes no memory until it is used."""
+    if size <= len(array):
+        return array
+    try:
+        larger = zeros((max(ROOM * size, 64), *array.shape[1:]), array.dtype)
+    except MemoryError:  # where memory that is set aside counts as used
+        larger = zeros((size + size // 4, *array.shape[1:]), array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
 class Leaving:
-    """Large arrays that nobody uses any more, given back a megabyte at a time: the system takes a millisecond for it."""
+    """Large arrays that nobody uses any more, given back some pages at a time: the system takes 3 us for each."""
 
     def __init__(self) -> None:
         self._arrays: list[Any] = []
@@ -73,7 +93,8 @@ class Leaving:
         """Nobody else may have them, or a part of them; the smallest wait longest."""
         self._arrays, self._done = sorted([*self._arrays, *arrays], key=lambda array: int(array.nbytes)), 0
 
-    def give_back_some(self) -> None:
+    def give_back_some(self, changed: int) -> None:
+        """With so many changes."""
         if not self._arrays:
             return
         array, memory = self._arrays[-1], _memory_of(self._arrays[-1])
@@ -81,8 +102,9 @@ class Leaving:
             self._arrays.pop()
             self._done = 0
             return
-        size = min(AT_ONCE, len(memory) - self._done)
-        memory.madvise(mmap.MADV_DONTNEED, self._done, size)
+        size = min(AT_ONCE, EACH * max(LEAST, changed), len(memory) - self._done)
+        with suppress(OSError):  # then it goes with the array
+            memory.madvise(mmap.MADV_DONTNEED, self._done, size)
         self._done += size
 
 

@@ -42,6 +42,7 @@ MOST_STEPS: Final = 2
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 _NO_GRID: Final = np.zeros(0, np.int64)
+_NO_MARKS: Final = np.zeros((0, 2), np.int64)
 
 
 @dataclass(slots=True)
@@ -81,32 +82,25 @@ class Scale:
             self.points, self.codes, self.is_crowded, self._pieces = even.points, even.codes, False, even._pieces
             self._heads = self._marks = None
             return (old, self.codes[kept]) if len(old) > 1 else None
-        for name, array in (("points", self.points), ("codes", old), ("marks", self._marks[1] if self._marks else None)):
-            if array is not None:
-                self._fit(name, array, len(array) + len(new))
-        new_marks = np.empty((len(new), 2), np.int64)
-        self.is_crowded |= least_step < min(LEAST_STEP, 2**26 // (len(old) + len(new)))
-        if self._heads is not None:
-            counts, shift_and_steps = self._heads
-            if new[0] < self.points[1] or new[-1] > self.points[-1]:
-                self._heads = None
-            elif len(self.points) + len(new) > len(counts) and len(counts) < MOST_HEADS // 2:
-                self._heads = None  # the stretches have become long
-            else:
-                steps = _count_in(counts, int(self.points[1]), shift_and_steps, new)
-                self._heads = counts, shift_and_steps & 63 | steps << 6
+        count, total = len(old), len(old) + len(new)
+        grid, marks = self._marks or (None, _NO_MARKS)
+        pieces = self._fit("points", self.points, total), self._fit("codes", old, total)
+        marked = self._fit("marks", marks, total) if len(marks) else marks
+        new_marks = np.empty((len(new) if len(marks) else 0, 2), np.int64)
+        self.is_crowded |= least_step < min(LEAST_STEP, 2**26 // total)
+        heads, self._heads, least = self._heads, None, int(self.points[1])  # made anew if this breaks off
+        if heads is not None and (
+            new[0] < least or new[-1] > self.points[-1] or (total > len(heads[0]) and len(heads[0]) < MOST_HEADS // 2)
+        ):
+            heads = None  # outside there are none, or the stretches have become long
+        _put_in(*pieces, marked, _NO_GRID if grid is None else grid, count, at, new, new_codes, new_marks)
+        self.points, self.codes = (piece[:total] for piece in pieces)
         if self._marks is not None:
-            grid, marks = self._marks
-            _mark(new, new_codes, _NO_GRID if grid is None else grid, new_marks)
-            self._marks = grid, self._with("marks", marks, at, new_marks)
-        self.points, self.codes = self._with("points", self.points, at, new), self._with("codes", self.codes, at, new_codes)
+            self._marks = grid, marked[:total]
+        if heads is not None:
+            steps = _count_in(heads[0], least, heads[1], new)
+            self._heads = heads[0], heads[1] & 63 | steps << 6
         return None
-
-    def _with(self, name: str, array: Any, at: Ints, new: Any) -> Any:
-        """The array with `new[i]` before what stands at `at[i]`, ascending."""
-        piece = self._fit(name, array, len(array) + len(new))
-        _make_way(piece, len(array), at, new)
-        return piece[: len(array) + len(new)]
 
     def _fit(self, name: str, array: Any, count: int) -> Any:
         """The memory that the array begins, with room for so many."""
@@ -192,6 +186,18 @@ def _new_codes(codes, at):
             found[k] = below + (k - i + 1) * step
         i = end
     return found, least_step
+
+
+@nb.njit(nogil=True, cache=True)
+def _put_in(points, codes, marks, grid, count, at, new, new_codes, new_marks):
+    """New points before those of the first `count` that stand at `at`, ascending, with their codes, and their marks if there
+    are any, for which there is room.
+    """
+    if len(marks) > 0:
+        _mark(new, new_codes, grid, new_marks)
+        _make_way(marks, count, at, new_marks)
+    _make_way(points, count, at, new)
+    _make_way(codes, count, at, new_codes)
 
 
 @nb.njit(nogil=True, cache=True)

@@ -20,7 +20,7 @@ from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.groups import WIDTH, Group
 from contentcast.matching.index.layout import Cells, GroupColumns
 from contentcast.matching.index.referring import References, no_references, shift_of
-from contentcast.matching.index.room import zeros
+from contentcast.matching.index.room import roomy, zeros
 
 Ints = npt.NDArray[np.int64]
 
@@ -29,8 +29,6 @@ ARENA_ROOM: Final = 24
 """How many times as much memory as it needs the arena has set aside when it is made: a plan may be in use until there are some
 nine times as many entries, and cells that have moved leave as much behind.
 """
-ROOM: Final = 4
-"""The same of all other arrays."""
 LEAST_RUN: Final = 4
 """Entries of a cell that ask the same are put together where this many do on average in their group; testing one is cheaper
 than following a run, and where there are runs all ids have to be looked at.
@@ -110,15 +108,12 @@ class Store:
         """The cells that entries go to (see `asks`), made where there are none: entry and cell of each, those of one group
         together. Of an entry in the bitmaps the group is -1; `reach`: how many keys the tables have that are not hashed.
         """
-        order = np.argsort(groups, kind="stable")
-        order = order[np.count_nonzero(groups < 0) :]
-        most = where[order, layout.LAST_CELL] - where[order, layout.FIRST_CELL] + 1
-        for number, keys in enumerate(
-            np.bincount(groups[order], weights=most, minlength=len(self.groups)).astype(int).tolist()
-        ):
+        order, expected = appending.by_group(where, groups, len(self.groups))
+        each = expected.tolist()
+        for number, keys in enumerate(each):
             if keys:
                 self._fit_table(self.groups[number], keys, reach.get(number, 0))
-        total = int(most.sum())
+        total = sum(each)
         rows, cells = np.empty(total, np.int64), np.empty(total, np.int32)
         self._fit_cells(self.cell_count + total)
         before = self.cell_count
@@ -126,8 +121,9 @@ class Store:
         self.cell_count = appending.open_cells(
             self.table, self.cell, self.group_of, self.key_of, columns, tables, where, groups, order, before, rows, cells
         )
-        for number, new in enumerate(np.bincount(self.group_of[before : self.cell_count]).tolist()):
-            self.groups[number].keys += new
+        if self.cell_count > before:
+            for number, new in enumerate(np.bincount(self.group_of[before : self.cell_count]).tolist()):
+                self.groups[number].keys += new
         return rows, cells
 
     def _fit_table(self, group: Group, keys: int, reach: int) -> None:
@@ -139,21 +135,20 @@ class Store:
             wanted = max(reach, 2 * group.size if reach > group.size else 0)
         if wanted <= group.size:
             return
-        old = self.table[group.table : group.table + group.size].copy()
-        held = old[old[:, 1] >= 0]
-        held_keys, held_cells = held[:, 0].copy(), held[:, 1].copy()
-        self.table = _fit(self.table, self.table_end, self.table_end + wanted)
-        self.table[self.table_end : self.table_end + wanted] = -1
+        self.table = roomy(self.table, self.table_end, self.table_end + wanted)
+        old, new = (self.table[begin : begin + size] for begin, size in ((group.table, group.size), (self.table_end, wanted)))
         if group.gate.kind == "equal":
-            changes.put_keys(self.table, self.table_end, wanted, shift_of(wanted), held_keys, held_cells)
+            held = old[old[:, 1] >= 0]
+            new[:] = -1
+            changes.put_keys(self.table, self.table_end, wanted, shift_of(wanted), held[:, 0].copy(), held[:, 1].copy())
         else:
-            self.table[self.table_end : self.table_end + len(old)] = old
+            new[: len(old)], new[len(old) :] = old, -1
         group.table, group.size = self.table_end, wanted
         self.table_end += wanted
 
     def _fit_cells(self, count: int) -> None:
         for name in ("cell", "group_of", "key_of"):
-            setattr(self, name, _fit(getattr(self, name), self.cell_count, count))
+            setattr(self, name, roomy(getattr(self, name), self.cell_count, count))
 
     # --- changing
 
@@ -168,7 +163,6 @@ class Store:
             )
             order = order[:left]
             self._add_runs(run_lengths[:runs], run_ids[:inside])
-        if len(order):
             self._fit_arena(self.free + int(columns.width[self.group_of[cells[order]]].sum()))
         done = 0
         while True:
@@ -220,8 +214,8 @@ class Store:
         """Runs of ids with one entry."""
         count, end = self.run_count + len(lengths), self.run_end + len(ids)
         if len(lengths):
-            self.run_start, self.run_length = (_fit(each, self.run_count, count) for each in (self.run_start, self.run_length))
-            self.run_ids = _fit(self.run_ids, self.run_end, end + layout.SLACK)
+            self.run_start, self.run_length = (roomy(each, self.run_count, count) for each in (self.run_start, self.run_length))
+            self.run_ids = roomy(self.run_ids, self.run_end, end + layout.SLACK)
             self.run_start[self.run_count : count] = np.cumsum(lengths) - lengths + self.run_end
             self.run_length[self.run_count : count], self.run_ids[self.run_end : end] = lengths, ids
             self.run_count, self.run_end = count, end
@@ -229,7 +223,7 @@ class Store:
     def add_several(self, ids: Ints) -> Ints:
         """Subscriptions with several conjunctions or an id too long for an entry; returns their tagged ids."""
         numbers = np.arange(self.several_count, self.several_count + len(ids))
-        self.several = _fit(self.several, self.several_count, self.several_count + len(ids))
+        self.several = roomy(self.several, self.several_count, self.several_count + len(ids))
         self.several[numbers] = ids
         self.several_numbers.update(zip(ids.tolist(), numbers.tolist(), strict=True))
         self.several_count += len(ids)
@@ -360,12 +354,3 @@ class Store:
         """The id as its entries carry it."""
         number = self.several_numbers.get(subscription)
         return subscription if number is None else ~(2 * number + 1)
-
-
-def _fit(array: Any, used: int, size: int) -> Any:
-    """The array, or a copy of what is used of it with room for `size` and more, which takes no memory until it is used."""
-    if size <= len(array):
-        return array
-    larger = zeros((max(ROOM * size, 64), *array.shape[1:]), array.dtype)
-    larger[:used] = array[:used]
-    return larger

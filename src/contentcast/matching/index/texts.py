@@ -28,7 +28,7 @@ from contentcast.matching.index.pieces import CONTAINS, EXACT, LONGEST, PREFIX, 
 from contentcast.matching.index.value_tables import TextTable, grown
 from contentcast.model.constraint import Constraint
 from contentcast.model.kinds import TOP, Kind, Value
-from contentcast.model.patterns import Pattern, Wildcard
+from contentcast.model.patterns import Pattern, escaped
 from contentcast.model.ranges import Ranges, prefix_of
 
 MOST_TRIED: Final = 20_000
@@ -302,8 +302,8 @@ def is_its_place(constraint: Constraint, negative: bool, where: list[Place]) -> 
 
 def _is_its_place(pattern: Pattern, place: Place) -> bool:
     how, piece = place
-    wildcards = {"prefix": 1, "suffix": 1, "contains": 2}.get(how)
-    return wildcards is not None and len(pattern.tokens) == len(piece) + wildcards and Wildcard.ONE not in pattern.tokens
+    around = {"prefix": ("", "%"), "suffix": ("%", ""), "contains": ("%", "%")}.get(how)
+    return around is not None and pattern.text == escaped(piece).join(around)
 
 
 def _points(ranges: Ranges) -> tuple[Value, ...] | None:
@@ -312,8 +312,15 @@ def _points(ranges: Ranges) -> tuple[Value, ...] | None:
 
 def _place(pattern: Pattern) -> Place:
     """The longest run of plain characters, anchored where the pattern anchors it."""
-    tokens = pattern.tokens
     best: Place = ("any", "")
+    if "_" not in pattern.text and "\\" not in pattern.text:  # as most
+        runs = pattern.text.split("%")
+        if len(runs) == 1:
+            return ("exact", runs[0]) if runs[0] else best
+        piece = max(runs, key=len)
+        at = runs.index(piece)
+        return ("prefix" if at == 0 else "suffix" if at == len(runs) - 1 else "contains", piece) if piece else best
+    tokens = pattern.tokens
     start = 0
     while start < len(tokens):
         end = start

@@ -304,3 +304,28 @@ def test_a_group_for_ranges_that_have_all_gone_before_they_moved() -> None:
     tested = {name for group in filing.store.groups for kind, name in group.tests if kind in ("range", "low", "high")}
     assert tested == {"state", "price"}
     assert set(filing.scales) == tested
+
+
+def test_who_goes_between_being_read_and_being_filed_and_comes_again_as_another() -> None:
+    space = cc.Space("trades", issue="string", price="float")
+    index = cc.MatchIndex(space)
+    index.add_many(range(2_000), [f"issue = 'i{number}' AND price > 5" for number in range(2_000)])
+    changed, new, met = [], 2_000, 0
+    while met < 3 and new < 40_000:
+        index.add_many(range(new, new + 50), [f"issue = 'i{number}' AND price > 5" for number in range(new, new + 50)])
+        new += 50
+        move = index._cells._move
+        if move is not None and len(move._ahead):  # read by the old plan, not yet filed by the new one
+            other, gone = [each for each in move._ahead.tolist() if each not in changed][:2]
+            index.remove_many([gone, other])
+            index.add(gone, "issue = 'again'")
+            changed.append(gone)
+            assert other not in index
+            met += 1
+    assert met == 3
+    while is_moving(index):
+        index.add(new, "price > 1000")
+        new += 1
+    assert index.match({"issue": "again", "price": 1.0}) == sorted(changed)
+    assert [index.match({"issue": f"i{gone}", "price": 9.0}) for gone in changed] == [[], [], []]
+    assert index.match({"issue": "i1999", "price": 9.0}) == [1_999]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from itertools import pairwise
 from pathlib import Path
 
@@ -75,6 +76,15 @@ def test_all_begin_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(each) >= count for each, count in zip(held, (1, 9, 1_000, 33_000, 100_000) * 2, strict=True)] == [True] * 10
 
 
+def test_a_system_that_takes_no_pages_back_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "MADV_DONTNEED", 9_999, raising=False)
+    leaving = room.Leaving()
+    leaving.add([room.zeros((1 << 20,), np.int64)])
+    for _ in range(10):
+        leaving.give_back_some(1_000)
+    assert not len(leaving)
+
+
 def resident_kb() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4
 
@@ -89,7 +99,7 @@ def test_what_is_left_is_given_back_a_little_at_a_time() -> None:
     del arrays, each
     steps, used = 0, [before]
     while len(leaving):
-        leaving.give_back_some()
+        leaving.give_back_some(256)
         steps += 1
         used.append(resident_kb())
     assert steps == 3 + 8 + 32

@@ -11,7 +11,7 @@ import pytest
 
 import contentcast as cc
 from contentcast.matching import Scan
-from contentcast.matching.index import appending, bitmaps, changes, engine, referring, texts
+from contentcast.matching.index import appending, bitmaps, changes, engine, referring, scales, texts
 from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.changes import remove_ids
 from contentcast.matching.index.store import Store
@@ -166,12 +166,36 @@ def test_an_interruption_that_waited_for_a_new_plan_leaves_it_whole(monkeypatch:
     assert len(index) == 3_003
 
 
+def test_points_that_could_not_be_put_in_leave_the_others_to_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = cc.MatchIndex(NOTES)
+    index.add_many(range(3_000), [f"x BETWEEN {10 * number} AND {10 * number + 15}" for number in range(3_000)])
+    assert index.match({"x": 10_001}) == [999, 1_000]
+    failing_once(monkeypatch, scales, "_put_in", MemoryError)
+    more = [f"x BETWEEN {10 * number + 3} AND {10 * number + 4}" for number in range(0, 3_000, 50)]
+    with pytest.raises(MemoryError):
+        index.add_many(range(5_000, 5_060), more)
+    assert [index.match({"x": 10 * number + 3}) for number in range(1, 3_000)] == [[each - 1, each] for each in range(1, 3_000)]
+    index.add_many(range(5_000, 5_060), more)
+    assert index.match({"x": 10_003}) == [999, 1_000, 5_020]
+
+
+def test_who_goes_last_goes_also_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = cc.MatchIndex(NOTES)
+    index.add_many(range(3), ["x = 1", "x = 2", "x = 3"])
+    failing_once(monkeypatch, engine, "Store", MemoryError)
+    index.remove_many(range(3))
+    assert len(index) == 0
+    assert index.match({"x": 1}) == []
+    index.add(1, "x = 1")
+    assert index.match({"x": 1}) == [1]
+
+
 def test_bitmaps_that_could_not_grow_hold_what_they_held(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = scenario("w1", seed=3)
     predicates = drawn.subscriptions(3_000)["predicate"]
     index, oracle = cc.MatchIndex(drawn.space), Scan(drawn.space)
     index.add_many(range(2_000), predicates.slice(0, 2_000))
-    for name, after in (("_widened", 0), ("_widened", 1), ("_widened", 2), ("_set_bits", 0)):
+    for name, after in (("_widened", 0), ("_widened", 1), ("roomy", 0), ("roomy", 1), ("_set_bits", 0)):
         real, left = getattr(bitmaps, name), iter(range(after))
 
         def scarce(*given: Any, real: Any = real, left: Any = left) -> Any:
