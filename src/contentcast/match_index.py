@@ -102,8 +102,9 @@ class MatchIndex:
     def remove_many(self, ids: Sequence[int] | npt.NDArray[np.int64] | pa.Array) -> None:
         """All or none: an id that is not there is named, and the index stays as it was."""
         numbers = _as_ids(ids)
-        if len(np.unique(numbers)) < len(numbers):
-            raise ContentcastError("the same subscription is to be removed twice")
+        each, counts = np.unique(numbers, return_counts=True)
+        if len(each) < len(numbers):
+            raise ContentcastError(f"subscription {int(each[counts > 1][0])} is to be removed twice; name each once")
         self._cells.remove(numbers)
 
     def __len__(self) -> int:

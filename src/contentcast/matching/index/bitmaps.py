@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from contentcast.matching.index.codes import FIRST, Dictionary
 from contentcast.matching.index.layout import BLOCK, BUCKETS, EXACT_BITS, MOST_EXACT, PLACE, PLAIN_BITS, SLACK, Bits
-from contentcast.matching.index.room import HUGE, roomy, zeros
+from contentcast.matching.index.room import HUGE, ROOM, roomy, set_aside
 
 Ints = npt.NDArray[np.int64]
 
@@ -41,13 +41,11 @@ BLOCK_NS: Final = 5.0
 FIELD_NS: Final = 1.1
 ALIVE: Final = 0.35
 """The share of blocks that an event looks at; measured, as the times are, on the scenarios w1 and w1b."""
-ROOM: Final = 16
-"""How many times as much memory as they need the rows have set aside."""
 A_PAGE: Final = 512
 PAGES: Final = 64
 """Words of one, and how many are written to at a time."""
 HUGE_AT_ONCE: Final = 1 << 22
-"""Bytes from which on rows that are made for all entries at once have large pages (see `room`)."""
+"""Bytes from which on rows that are made before there are any entries have large pages (see `room`)."""
 _USED, _FREE = 2, 3
 
 
@@ -174,17 +172,14 @@ class Bitmaps:
     def _room_for_rows(self, words: int) -> Ints:
         """Memory that rows of so many words begin, which is that of the rows there are if they begin one that is large enough.
 
-        What is not used takes none. Only what is made for all entries at once has pages of two megabytes: to one that grows
+        What is not used takes none. Only what is made before there are any entries has pages of two megabytes: where rows grow
         they would come one by one, each after milliseconds.
         """
         size = len(self.rows) * words
         if size <= len(self._room) and np.shares_memory(self._room[:1], self.rows[:1, :1]):
             return self._room
         huge_from = HUGE if self.used else HUGE_AT_ONCE
-        try:
-            return cast(Ints, zeros((ROOM * size,), np.int64, used=size, huge_from=huge_from))
-        except MemoryError:  # where memory that is set aside counts as used
-            return cast(Ints, zeros((size,), np.int64, used=size, huge_from=huge_from))
+        return cast(Ints, set_aside((size,), np.int64, times=ROOM, used=size, huge_from=huge_from))
 
     def make_room(self, count: int) -> Iterator[int]:
         """For so many entries, before there are any: page after page is written to, which takes the system its time. Says how

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index.lanes import prefetch
-from contentcast.matching.index.room import zeros
+from contentcast.matching.index.room import roomy, zeros
 from contentcast.matching.index.small_steps import spread
 
 Ints = npt.NDArray[np.int64]
@@ -37,10 +37,6 @@ with an id that comes; slots in use, or promised to ids that have not moved yet;
 STATE_ROW = 8
 LEAST_SLOTS: Final = 64
 LEAST_EACH: Final = 16
-CHAIN_ROOM: Final = 16
-"""How many times as much memory as they need the chains have set aside: a plan may be in use until there are nine times as
-many subscriptions.
-"""
 
 
 class References(NamedTuple):
@@ -73,7 +69,7 @@ def fitted(references: References, ids: int, cells: int) -> References:
     """
     state = references.state
     used = int(state[CHAINED])
-    longer = [_longer(chain, used, used + cells) for chain in (references.cell, references.next)]
+    longer = [roomy(chain, used, used + cells) for chain in (references.cell, references.next)]
     references = references._replace(cell=longer[0], next=longer[1])
     if 2 * (int(state[SLOTS]) + ids) > len(references.id):
         known, size = int(state[KNOWN]), LEAST_SLOTS
@@ -90,17 +86,6 @@ def fitted(references: References, ids: int, cells: int) -> References:
         if state[MOVED] == len(references.old_id):
             references = references._replace(old_id=references.old_id[:0].copy(), old_head=references.old_head[:0].copy())
     return references
-
-
-def _longer(chain: Any, used: int, wanted: int) -> Any:
-    if wanted <= len(chain):
-        return chain
-    try:
-        longer = zeros((max(LEAST_SLOTS, CHAIN_ROOM * wanted),), np.int32)
-    except MemoryError:  # where memory that is set aside counts as used
-        longer = zeros((wanted + wanted // 4,), np.int32)
-    longer[:used] = chain[:used]
-    return longer
 
 
 def shift_of(size: int) -> int:

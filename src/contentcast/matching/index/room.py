@@ -67,14 +67,20 @@ def zeros(shape: tuple[int, ...], dtype: Any, *, used: int = 0, huge_from: int =
         raise MemoryError(f"no {size:,} bytes could be set aside") from reason
 
 
+def set_aside(shape: tuple[int, ...], dtype: Any, *, times: int, used: int = 0, huge_from: int = HUGE) -> Any:
+    """Zeros, so many `times` as many as are needed; where memory that is set aside counts as used, a fourth more."""
+    count, *rest = shape
+    try:
+        return zeros((times * count, *rest), dtype, used=used, huge_from=huge_from)
+    except MemoryError:
+        return zeros((count + count // 4, *rest), dtype, used=used, huge_from=huge_from)
+
+
 def roomy(array: Any, used: int, size: int) -> Any:
     """The array, or a copy of what is used of it with room for `size` and more, which takes no memory until it is used."""
     if size <= len(array):
         return array
-    try:
-        larger = zeros((max(ROOM * size, 64), *array.shape[1:]), array.dtype)
-    except MemoryError:  # where memory that is set aside counts as used
-        larger = zeros((size + size // 4, *array.shape[1:]), array.dtype)
+    larger = set_aside((max(size, 4), *array.shape[1:]), array.dtype, times=ROOM)
     larger[:used] = array[:used]
     return larger
 

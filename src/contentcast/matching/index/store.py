@@ -20,7 +20,7 @@ from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.groups import WIDTH, Group
 from contentcast.matching.index.layout import Cells, GroupColumns
 from contentcast.matching.index.referring import References, no_references, shift_of
-from contentcast.matching.index.room import roomy, zeros
+from contentcast.matching.index.room import roomy, set_aside
 
 Ints = npt.NDArray[np.int64]
 
@@ -199,10 +199,7 @@ class Store:
     def _fit_arena(self, size: int) -> None:
         """Room for so many numbers in all, and for more, so that it is hardly ever moved: what is not used takes no memory."""
         if size + layout.SLACK > len(self.arena):
-            try:
-                larger = zeros((ARENA_ROOM * (size + layout.SLACK),), np.int32, used=size)
-            except MemoryError:  # where memory that is set aside counts as used
-                larger = zeros((size + size // 4 + layout.SLACK,), np.int32, used=size)
+            larger = set_aside((size + layout.SLACK,), np.int32, times=ARENA_ROOM, used=size)
             larger[: self.free] = self.arena[: self.free]
             self.arena = larger
 

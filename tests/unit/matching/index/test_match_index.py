@@ -104,6 +104,7 @@ def test_a_removed_subscription_gets_nothing_and_its_id_is_free_again(index: cc.
     [
         (lambda index: index.add(1, "price < 1"), "subscription 1 is already there"),
         (lambda index: index.add_many([7, 7], ["price < 1", "price < 2"]), "subscription 7 is given twice"),
+        (lambda index: index.remove_many([1, 3, 1]), "subscription 1 is to be removed twice"),
         (lambda index: index.add_many([7, 8], ["price < 1"]), "2 ids for 1 predicates"),
         (lambda index: index.add_many([7, 8], ["price < 1", "prise < 1"]), "did you mean 'price'"),
         (lambda index: index.add(-1, "price < 1"), "from 0 to 2\\^62 - 1, not -1"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contentcast.matching.index import referring
+from contentcast.matching.index import referring, room
 from contentcast.matching.index.referring import References
 
 MOST = 2**62
@@ -132,20 +132,21 @@ def test_counting_again_finds_what_there_is() -> None:
 @pytest.mark.parametrize("after", range(5))
 def test_without_memory_all_stays_as_it_was(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Table and chains have to grow, and the memory for one of them cannot be had."""
-    monkeypatch.setattr(referring, "CHAIN_ROOM", 2)
+    monkeypatch.setattr(room, "ROOM", 2)
     references, ids = referring.no_references(), np.arange(130)
     for each in range(130):
         references = added(references, [each], [each])
     assert is_moving(references)
     left = iter(range(after))
 
-    def scarce(shape: tuple[int, ...], dtype: Any) -> Any:
+    def scarce(shape: tuple[int, ...], dtype: Any, **_: Any) -> Any:
         if next(left, None) is None:
             raise MemoryError
         return np.zeros(shape, dtype)
 
     with monkeypatch.context() as patched:
         patched.setattr(referring, "zeros", scarce)
+        patched.setattr(room, "zeros", scarce)
         if after < 4:
             with pytest.raises(MemoryError):
                 referring.fitted(references, 1_000, 1_000)
@@ -161,14 +162,14 @@ def test_without_memory_all_stays_as_it_was(monkeypatch: pytest.MonkeyPatch, aft
 def test_where_memory_is_scarce_one_chain_may_have_more_room_than_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     generous: list[int] = []
 
-    def scarce(shape: tuple[int, ...], dtype: Any) -> Any:
-        if shape[0] % (10 * referring.CHAIN_ROOM) == 0:  # so much as a chain would like to have
+    def scarce(shape: tuple[int, ...], dtype: Any, **_: Any) -> Any:
+        if shape[0] % (10 * room.ROOM) == 0:  # so much as a chain would like to have
             generous.append(shape[0])
             if len(generous) % 2 == 0:
                 raise MemoryError
         return np.zeros(shape, dtype)
 
-    monkeypatch.setattr(referring, "zeros", scarce)
+    monkeypatch.setattr(room, "zeros", scarce)
     references = referring.no_references()
     for each in range(0, 3_000, 10):
         references = added(references, list(range(each, each + 10)), list(range(each, each + 10)))
