@@ -27,6 +27,8 @@ from contentcast.model.kinds import Kind, Value
 ABSENT: Final = 0
 UNKNOWN: Final = 1
 FIRST: Final = 2
+FEW: Final = 256
+"""Values that are looked up in Python: so many take less time there than the way to the kernel."""
 ABSENT_KEY: Final = -(2**63)
 """The order key of an absent attribute: below every other, so that no range but an explicit one holds it."""
 
@@ -75,6 +77,8 @@ class Dictionary:
 
     def codes_of(self, values: pa.Array | Ints) -> Ints:
         """The same for many values (or keys), of which none is absent."""
+        if len(values) <= FEW:
+            return np.array([self.code(each) for each in values.tolist()], np.int64)
         table, codes = self.table(), np.zeros(len(values), np.int64)
         if isinstance(table, KeyTable):
             table.look_up(values, None, codes, 0)

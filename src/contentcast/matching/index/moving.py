@@ -45,7 +45,9 @@ HURRY: Final = 2
 FILING: Final = 2
 READING: Final = 1
 """What it counts to file one, and of that to read it."""
-SAMPLING: Final = 2
+SMALL: Final = 256
+"""Of fewer changes one does a single step, if it can: two have their fixed prices, and take longer than what it brings."""
+SAMPLING: Final = 3
 """What one of the sample counts: they lie anywhere."""
 TOUCHING: Final = 2
 """What it counts to write to a page of memory for the first time."""
@@ -77,19 +79,29 @@ class Move:
         self._ahead: Ints = np.zeros(0, np.int64)
         """Those that have been read and will be filed next."""
         self._credit, self._each = 0, EACH
+        self._small, self._most = True, 0
+        """Is the change that goes on a small one, and what may a step of such a one cost?"""
         self._done = False
         self._steps = self._run()
 
     def advance(self, changed: int) -> bool:
         """Do what so many changes pay for; True when all is done."""
-        self._credit += self._each * changed * (HURRY if self._old.is_nearly_full() else 1)
+        paid = self._each * changed * (HURRY if self._old.is_nearly_full() else 1)
+        self._credit += paid
+        self._small, self._most = changed < SMALL, paid + paid // 4
         while self._credit >= FILING * PIECE:
             cost = next(self._steps, None)
             if cost is None:
                 self.failed |= not self._done  # stopped by an exception, and not to go on
                 return not self.failed
             self._credit -= cost
+            if self._small and self._credit < paid:
+                break
         return False
+
+    def _share(self) -> int:
+        """What the next step may cost."""
+        return min(self._credit, self._most) if self._small else self._credit
 
     def add(self, ids: Ints) -> None:
         """Subscriptions that have just come to the old one."""
@@ -111,7 +123,7 @@ class Move:
         parts: list[tuple[Entries, int]] = []
         at, entry_count = 0, 0
         while at < len(sample) and entry_count < MOST_SAMPLE:
-            mine = np.sort(sample[at : at + max(PIECE, self._credit // SAMPLING)])
+            mine = np.sort(sample[at : at + max(PIECE, self._share() // SAMPLING)])
             at += len(mine)
             mine = mine[store.knows(mine)]
             parts.append((self._read(mine), len(mine)))
@@ -175,14 +187,14 @@ class Move:
         """Those of a cell together: most of them will be together again."""
         way = Walk(self._old.store, self.store)
         while not self.failed and not (way.done and self._few_have_come()):
-            most, looks = max(PIECE, self._credit // READING), 0
+            most, looks = max(PIECE, self._share() // (READING if self._small else FILING)), 0
             mine = self._taken(most)  # soon, while they are in the caches
             if len(mine) < most:
                 others, looks = way.some(most - len(mine))
                 mine = np.concatenate([mine, others])
             self._ahead = read = self._not_yet_moved(mine)
             entries = self._read(read)
-            yield 1 + looks // PASSED + READING * len(read)  # a small change only reads, the next one files
+            yield 1 + looks // PASSED + READING * len(read)  # a small change has done enough, and the next one files
             if len(self._ahead) < len(read):  # some have gone
                 entries = self._read(self._ahead)
             if len(self._ahead):
@@ -197,7 +209,7 @@ class Move:
         while not self.failed:
             ids = yield from self._in_order(way, met)
             while len(ids) and not self.failed:
-                most = max(PIECE, self._credit // FILING)
+                most = max(PIECE, self._share() // FILING)
                 mine, ids = ids[:most], ids[most:]
                 yield 1 + FILING * self._file(mine)
             if self._few_have_come():
@@ -239,7 +251,7 @@ class Move:
         none = np.zeros(0, np.int64)
         parts = [(none, none)]
         while not way.done and not self.failed:
-            some, looks = way.some(max(PIECE, self._credit))
+            some, looks = way.some(max(PIECE, self._share()))
             ids = np.unique(some)
             ids = ids[self._old.store.knows(ids)]
             if isinstance(way, Walk):

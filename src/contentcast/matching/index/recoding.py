@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,22 +15,27 @@ Ints = npt.NDArray[np.int64]
 
 def joined(parts: list[Entries], predicates: list[int]) -> Entries:
     """The entries of several tables, of so many predicates each, as those of one."""
-    entry_base = np.cumsum([0, *(part.count for part in parts)])
-    owner_base = np.cumsum([0, *predicates])
+    entry_base = list(accumulate((part.count for part in parts), initial=0))
+    owner_base = list(accumulate(predicates, initial=0))
     columns: dict[tuple[str, str], Column] = {}
     for key in dict.fromkeys(key for part in parts for key in part.columns):
-        held = [(at, part.columns[key]) for at, part in enumerate(parts) if key in part.columns]
+        held = [(base, part.columns[key]) for base, part in zip(entry_base, parts, strict=False) if key in part.columns]
         columns[key] = Column(
-            np.concatenate([column.entry + entry_base[at] for at, column in held]),
+            _shifted([column.entry for _, column in held], [base for base, _ in held]),
             np.concatenate([column.value for _, column in held]),
             np.concatenate([column.last for _, column in held]),
         )
     return Entries(
-        int(entry_base[-1]),
-        np.concatenate([part.owner + owner_base[at] for at, part in enumerate(parts)]),
+        entry_base[-1],
+        _shifted([part.owner for part in parts], owner_base[:-1]),
         np.concatenate([part.multiple for part in parts]),
         columns,
     )
+
+
+def _shifted(parts: list[Ints], by: list[int]) -> Ints:
+    """One after the other, each raised by its number."""
+    return np.asarray(np.concatenate(parts) + np.repeat(by, [len(part) for part in parts]))
 
 
 class Recoding:

@@ -13,7 +13,7 @@ from contentcast.language import parse_many
 from contentcast.matching import Scan
 from contentcast.matching.index import engine, layout, moving
 from contentcast.matching.index.asks import Asks
-from contentcast.matching.index.entries import Attributes, entries_of
+from contentcast.matching.index.entries import Attributes, Entries, entries_of
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.groups import Group, group_columns
 from contentcast.matching.index.plan import Gate
@@ -329,3 +329,27 @@ def test_who_goes_between_being_read_and_being_filed_and_comes_again_as_another(
     assert index.match({"issue": "again", "price": 1.0}) == sorted(changed)
     assert [index.match({"issue": f"i{gone}", "price": 9.0}) for gone in changed] == [[], [], []]
     assert index.match({"issue": "i1999", "price": 9.0}) == [1_999]
+
+
+@pytest.mark.parametrize("name", ["market", "w1b"])
+def test_what_a_large_change_has_begun_is_not_left_to_a_small_one(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    filed: list[int] = []
+    insert = moving.Move._insert
+
+    def noted(self: moving.Move, ids: np.ndarray, entries: Entries) -> None:
+        filed.append(len(ids))
+        insert(self, ids, entries)
+
+    monkeypatch.setattr(moving.Move, "_insert", noted)
+    made = scenario(name, seed=7)
+    texts = made.subscriptions(40_000)["predicate"]
+    index = cc.MatchIndex(made.space)
+    index.add_many(np.arange(1_500), texts.slice(0, 1_500))
+    at, by_size = 1_500, {1_000: 0, 20: 0}
+    while at < 39_000:
+        for count in by_size:
+            filed.clear()
+            index.add_many(np.arange(at, at + count), texts.slice(at, count))
+            by_size[count], at = max(by_size[count], sum(filed)), at + count
+    assert by_size[1_000] > 1_000
+    assert by_size[20] <= moving.LAST + moving.PIECE
