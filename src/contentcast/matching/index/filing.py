@@ -7,6 +7,7 @@ tests can hold them, or a new one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -108,9 +109,7 @@ class Filing(Scheme):
             scale, subject = self.scales.setdefault(name, Scale()), 2 * self.attributes.numbers[name]
             missing = find_codes(asks.asks, subject, scale.points, scale.codes)
             if len(missing):
-                changed = scale.add(missing)
-                if changed is not None:
-                    self.store.recode(name, *changed)
+                scale.add(missing, partial(self.store.recode, name))
                 find_codes(asks.asks, subject, scale.points, scale.codes)
 
     def _groups_of(self, where: Ints, signatures: Ints) -> Ints:

@@ -17,6 +17,7 @@ that is open on one side are no points.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -70,18 +71,22 @@ class Scale:
         )
         return found
 
-    def add(self, keys: Ints) -> tuple[Codes, Codes] | None:
-        """Make points of the keys. If codes had to change: the old codes, ascending, and the new ones in their place."""
+    def add(self, keys: Ints, recode: Callable[[Codes, Codes], None]) -> None:
+        """Make points of the keys. If codes have to change, `recode` is given the old ones, ascending, and those in their
+        place, before they are in use: if it fails, they never are.
+        """
         new, at, new_codes, least_step = _new_points(self.points, self.codes, keys)
         if not len(new):
-            return None
+            return
         old = self.codes
         if len(self.points) == 1 or least_step < 2:
             kept = np.insert(np.ones(len(self.points), np.bool_), at, False)
             even = Scale.even(np.insert(self.points, at, new))
+            if len(old) > 1:
+                recode(old, even.codes[kept])
             self.points, self.codes, self.is_crowded, self._pieces = even.points, even.codes, False, even._pieces
             self._heads = self._marks = None
-            return (old, self.codes[kept]) if len(old) > 1 else None
+            return
         count, total = len(old), len(old) + len(new)
         grid, marks = self._marks or (None, _NO_MARKS)
         pieces = self._fit("points", self.points, total), self._fit("codes", old, total)
@@ -100,7 +105,6 @@ class Scale:
         if heads is not None:
             steps = _count_in(heads[0], least, heads[1], new)
             self._heads = heads[0], heads[1] & 63 | steps << 6
-        return None
 
     def _fit(self, name: str, array: Any, count: int) -> Any:
         """The memory that the array begins, with room for so many."""

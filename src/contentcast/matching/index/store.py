@@ -305,13 +305,16 @@ class Store:
     def recode(self, attribute: str, old: Any, new: Any) -> None:
         """Order codes of an attribute have changed: `new[i]` instead of `old[i]`, ascending."""
         none = _zeros(0)
-        group_of = self.group_of[: self.cell_count]
-        for number, group in enumerate(self.groups):
-            for (kind, arg), column in group.columns():
-                if kind in ("range", "low", "high") and arg == attribute:
-                    mine = np.flatnonzero(group_of == number)
-                    for each in range(column, column + WIDTH[kind]):
-                        changes.recode(self.cells(none, none), mine, each, old, new)
+        cells, group_of = self.cells(none, none), self.group_of[: self.cell_count]
+        columns = [
+            (np.flatnonzero(group_of == number), each)
+            for number, group in enumerate(self.groups)
+            for (kind, arg), column in group.columns()
+            if kind in ("range", "low", "high") and arg == attribute
+            for each in range(column, column + WIDTH[kind])
+        ]
+        for mine, column in columns:  # from here on nothing may fail
+            changes.recode(cells, mine, column, old, new)
 
     def bytes_used(self) -> int:
         return int(sum(each.nbytes for each in self.arrays().values()))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import contentcast as cc
 from contentcast.matching import Scan
 from contentcast.matching.index.codes import ABSENT_KEY
-from contentcast.matching.index.scales import ABSENT_CODE, Scale
+from contentcast.matching.index.scales import ABSENT_CODE, Codes, Scale
 
 GREATEST = 2**63 - 1
 
@@ -21,6 +21,10 @@ def codes_of(scale: Scale, keys: list[int]) -> list[int]:
     return codes.tolist()
 
 
+def unnoticed(old: Codes, new: Codes) -> None:
+    """Nobody has any of the codes."""
+
+
 def test_codes_are_ordered_as_keys() -> None:
     dice = Random(1)
     scale = Scale()
@@ -28,7 +32,7 @@ def test_codes_are_ordered_as_keys() -> None:
     for size in (1, 2, 3, 50, 1, 400, 7):
         spread = dice.choice([10, 10**4, 2**62])
         new = {dice.randint(-spread, spread) for _ in range(size)} | {ABSENT_KEY + 1, GREATEST}
-        scale.add(np.array(sorted(new), np.int64))
+        scale.add(np.array(sorted(new), np.int64), unnoticed)
         points |= new
         asked = sorted({ABSENT_KEY, *points, *(max(each - 1, ABSENT_KEY) for each in points), dice.randint(-spread, spread)})
         codes = codes_of(scale, asked)
@@ -42,18 +46,22 @@ def test_codes_are_ordered_as_keys() -> None:
 
 def test_a_gap_that_is_used_up_gives_all_codes_anew() -> None:
     scale = Scale()
-    assert scale.add(np.array([0, 2**62])) is None
-    known, changed = [0, 2**62], 0
+    changed: list[tuple[list[int], list[int]]] = []
+
+    def note(old: Codes, new: Codes) -> None:
+        changed.append((old.tolist(), new.tolist()))
+
+    scale.add(np.array([0, 2**62]), note)
+    assert not changed  # nobody can have had one of its codes
+    known = [0, 2**62]
     for step in range(1, 60):  # always in the middle of the same gap
-        before = scale.codes.copy()
-        found = scale.add(np.array([2**62 >> step]))
+        before = scale.codes.tolist()
+        scale.add(np.array([2**62 >> step]), note)
         known.append(2**62 >> step)
-        if found is not None:
-            changed += 1
-            old, new = found
-            assert old.tolist() == before.tolist()
-            assert sorted(new.tolist()) == new.tolist()
-    assert changed >= 1
+        for old, new in changed[-1:] if scale.codes[1] != before[1] else []:
+            assert old == before
+            assert sorted(new) == new
+    assert changed
     ordered = codes_of(scale, sorted(set(known)))
     assert ordered == sorted(set(ordered))
 
@@ -87,11 +95,11 @@ def test_points_that_come_later_are_looked_up_as_if_they_had_been_there() -> Non
     dice = Random(4)
     scale = Scale()
     grid = np.array([-50, 0, 7, 120])
-    scale.add(np.array([-(10**6), 10**6]))
+    scale.add(np.array([-(10**6), 10**6]), unnoticed)
     for size in (1, 1, 30, 2, 500, 1, 3_000):
         codes, ranks = np.empty(5, np.int32), np.empty(5, np.int32)
         scale.look_up(np.array([0, 1, 2, ABSENT_KEY, GREATEST]), codes, ranks, grid)  # makes what the next points are put into
-        scale.add(np.array([dice.randint(-(10**6), 10**6) for _ in range(size)]))
+        scale.add(np.array([dice.randint(-(10**6), 10**6) for _ in range(size)]), unnoticed)
         anew = Scale(scale.points, scale.codes)
         assert (scale.marks(grid) == anew.marks(grid)).all()
         heads, shift_and_steps = scale.heads()

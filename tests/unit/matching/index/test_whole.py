@@ -7,6 +7,7 @@ from random import Random
 from threading import Thread
 from typing import Any
 
+import numpy as np
 import pytest
 
 import contentcast as cc
@@ -14,6 +15,7 @@ from contentcast.matching import Scan
 from contentcast.matching.index import appending, bitmaps, changes, engine, referring, scales, texts
 from contentcast.matching.index.bitmaps import Bitmaps
 from contentcast.matching.index.changes import remove_ids
+from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.store import Store
 from contentcast.workload import scenario
 
@@ -177,6 +179,33 @@ def test_points_that_could_not_be_put_in_leave_the_others_to_be_found(monkeypatc
     assert [index.match({"x": 10 * number + 3}) for number in range(1, 3_000)] == [[each - 1, each] for each in range(1, 3_000)]
     index.add_many(range(5_000, 5_060), more)
     assert index.match({"x": 10_003}) == [999, 1_000, 5_020]
+
+
+def test_codes_that_could_not_be_given_anew_stay_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    index, oracle = cc.MatchIndex(NOTES), Scan(NOTES)
+    first = [f"x BETWEEN {10 * number} AND {10 * number + 15}" for number in range(300)]
+    index.add_many(range(300), first)
+    monkeypatch.setattr(Filing, "is_crowded", lambda _: False)  # else it would move before a gap is used up
+    real, failed = Store.recode, []
+
+    def recode(self: Store, *given: Any) -> None:
+        failing_once(monkeypatch, np, "flatnonzero", MemoryError)
+        real(self, *given)
+
+    monkeypatch.setattr(Store, "recode", recode)
+    later = [f"x < {1_000_000 + (2**40 >> step)}" for step in range(40)]
+    for number, text in enumerate(later):
+        try:
+            index.add(1_000 + number, text)
+        except MemoryError:
+            failed.append(text)
+            assert 1_000 + number not in index
+    assert failed
+    for number, text in [*enumerate(first), *enumerate(later, start=1_000)]:
+        if text not in failed:
+            oracle.add(number, cc.parse_predicate(NOTES, text))
+    for value in [*range(5, 3_100, 7), *(1_000_000 + (2**40 >> step) + side for step in range(40) for side in (-1, 0))]:
+        assert index.match({"x": value}) == oracle.match({"x": value})
 
 
 def test_who_goes_last_goes_also_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
