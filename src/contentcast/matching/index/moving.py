@@ -22,7 +22,7 @@ from contentcast.matching.index.entries import Attributes, Entries
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.plan import BITMAPS
 from contentcast.matching.index.reading import read_some
-from contentcast.matching.index.recoding import Recoding, joined, mark_texts
+from contentcast.matching.index.recoding import Recoding, joined, mark_texts, those_of
 from contentcast.matching.index.scales import Scale
 from contentcast.matching.index.store import Store
 from contentcast.matching.index.walking import Walk
@@ -88,15 +88,15 @@ class Move:
         """Do what so many changes pay for; True when all is done."""
         paid = self._each * changed * (HURRY if self._old.is_nearly_full() else 1)
         self._credit += paid
-        self._small, self._most = changed < SMALL, paid + paid // 4
+        self._small, self._most, before = changed < SMALL, paid + paid // 4, self._credit
         while self._credit >= FILING * PIECE:
             cost = next(self._steps, None)
             if cost is None:
                 self.failed |= not self._done  # stopped by an exception, and not to go on
                 return not self.failed
             self._credit -= cost
-            if self._small and self._credit < paid:
-                break
+            if self._small and (self._credit < paid or before - self._credit >= paid):
+                break  # a larger one before it may have left more than its own share
         return False
 
     def _share(self) -> int:
@@ -195,12 +195,24 @@ class Move:
             self._ahead = read = self._not_yet_moved(mine)
             entries = self._read(read)
             yield 1 + looks // PASSED + READING * len(read)  # a small change has done enough, and the next one files
-            if len(self._ahead) < len(read):  # some have gone
-                entries = self._read(self._ahead)
-            if len(self._ahead):
-                self._insert(self._ahead, entries)
-            self._ahead = read[:0]
-            yield 1 + (FILING - READING) * len(read)
+            yield from self._file_ahead(read, entries)
+
+    def _file_ahead(self, read: Ints, entries: Entries) -> Generator[int, None, None]:
+        """Those that were read, but for those that have gone since; a change that is far smaller than the one that has read
+        them files some of them.
+        """
+        while len(self._ahead) and not self.failed:
+            if len(self._ahead) < len(read):
+                entries = those_of(entries, np.isin(read, self._ahead))
+            read, rest = self._ahead, self._ahead[:0]
+            mine = entries
+            if self._small and len(read) > 2 * max(PIECE, self._most):
+                first = np.arange(len(read)) < max(PIECE, self._most)
+                mine, entries = those_of(entries, first), those_of(entries, ~first)
+                read, rest = read[first], read[~first]
+            self._insert(read, mine)
+            filed, read, self._ahead = len(read), rest, rest
+            yield 1 + (FILING - READING) * filed
 
     def _move_in_order(self) -> Generator[int, None, None]:
         """In rounds, each in the order in which bitmaps pass over most: those that ask the same side by side."""

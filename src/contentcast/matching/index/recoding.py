@@ -38,6 +38,17 @@ def _shifted(parts: list[Ints], by: list[int]) -> Ints:
     return np.asarray(np.concatenate(parts) + np.repeat(by, [len(part) for part in parts]))
 
 
+def those_of(entries: Entries, kept: npt.NDArray[np.bool_]) -> Entries:
+    """The entries of the owners that are kept, as if there were no others."""
+    mine = kept[entries.owner]
+    number, owner = np.cumsum(mine) - 1, np.cumsum(kept) - 1
+    columns = {}
+    for key, column in entries.columns.items():
+        rows = mine[column.entry]
+        columns[key] = Column(number[column.entry[rows]], column.value[rows], column.last[rows])
+    return Entries(int(np.count_nonzero(mine)), owner[entries.owner[mine]], entries.multiple[mine], columns)
+
+
 class Recoding:
     """From the numbers of old attributes to those of new ones, which get the values and sets that they do not have yet; texts
     are the same.

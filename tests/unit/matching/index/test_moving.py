@@ -66,8 +66,10 @@ def events(dice: Random, count: int) -> EventBatch:
 
 @pytest.mark.usefixtures("restless")
 @pytest.mark.parametrize("seed", range(8))
-def test_what_comes_and_goes_during_a_move_is_matched_as_ever(seed: int) -> None:
+@pytest.mark.parametrize("small", [1, 256])
+def test_what_comes_and_goes_during_a_move_is_matched_as_ever(monkeypatch: pytest.MonkeyPatch, seed: int, small: int) -> None:
     dice = Random(seed)
+    monkeypatch.setattr(moving, "SMALL", small)  # changes of one are small, or they are not
     index, oracle = cc.MatchIndex(ORDERS), Scan(ORDERS)
     there: list[int] = []
     moves = 0
@@ -332,24 +334,38 @@ def test_who_goes_between_being_read_and_being_filed_and_comes_again_as_another(
 
 
 @pytest.mark.parametrize("name", ["market", "w1b"])
-def test_what_a_large_change_has_begun_is_not_left_to_a_small_one(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(("large", "small"), [(400, 20), (255, 20), (255, 1)])
+def test_what_a_large_change_has_begun_is_not_left_to_a_small_one(
+    monkeypatch: pytest.MonkeyPatch, name: str, large: int, small: int
+) -> None:
     filed: list[int] = []
-    insert = moving.Move._insert
+    read: list[int] = []
+    insert, read_some = moving.Move._insert, moving.read_some
 
     def noted(self: moving.Move, ids: np.ndarray, entries: Entries) -> None:
         filed.append(len(ids))
         insert(self, ids, entries)
 
+    def noted_too(filing: Filing, ids: np.ndarray) -> Entries:
+        read.append(len(ids))
+        return read_some(filing, ids)
+
     monkeypatch.setattr(moving.Move, "_insert", noted)
+    monkeypatch.setattr(moving, "read_some", noted_too)
     made = scenario(name, seed=7)
     texts = made.subscriptions(40_000)["predicate"]
     index = cc.MatchIndex(made.space)
     index.add_many(np.arange(1_500), texts.slice(0, 1_500))
-    at, by_size = 1_500, {1_000: 0, 20: 0}
+    at, most = 1_500, {large: 0, small: 0}
+    ended = 0
     while at < 39_000:
-        for count in by_size:
+        for count in most:
             filed.clear()
+            read.clear()
+            moves = is_moving(index)
             index.add_many(np.arange(at, at + count), texts.slice(at, count))
-            by_size[count], at = max(by_size[count], sum(filed)), at + count
-    assert by_size[1_000] > 1_000
-    assert by_size[20] <= moving.LAST + moving.PIECE
+            most[count], at = max(most[count], sum(filed), sum(read)), at + count
+            ended += moves and not is_moving(index)
+    assert ended
+    assert most[large] > large
+    assert most[small] <= moving.LAST + 2 * moving.PIECE
