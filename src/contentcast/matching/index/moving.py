@@ -46,7 +46,7 @@ FILING: Final = 2
 READING: Final = 1
 """What it counts to file one, and of that to read it."""
 SMALL: Final = 256
-"""Of fewer changes one does a single step, if it can: two have their fixed prices, and take longer than what it brings."""
+"""A change of fewer does a single step, where that is enough: each step has a price of its own, whatever it does."""
 SAMPLING: Final = 3
 """What one of the sample counts: they lie anywhere."""
 TOUCHING: Final = 2
