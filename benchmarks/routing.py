@@ -13,14 +13,14 @@ import numpy as np
 
 from benchmarks.report import Result, Table, times
 from contentcast.catalog import PROTOCOLS, router
+from contentcast.hosting.costs import PAPER_FAST
+from contentcast.hosting.instant import Instant
+from contentcast.hosting.ledger import Ledger, percentile
 from contentcast.language import parse_many
 from contentcast.model import EventBatch, SubscriptionBatch
+from contentcast.network.named import network, placed
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Published, Router, Subscribed
-from contentcast.routing.costs import PAPER_FAST
-from contentcast.routing.instant import Instant
-from contentcast.routing.ledger import Ledger, percentile
-from contentcast.routing.networks import network, placed
 from contentcast.routing.setup import Setup
 from contentcast.simulation import World
 from contentcast.simulation.load import publish_poisson, subscribe

@@ -18,7 +18,7 @@ from benchmarks.report import Result, Table
 from contentcast.language import parse_many
 from contentcast.matching.search_tree import SearchTree, words_of
 from contentcast.model import EventBatch
-from contentcast.model.table import PredicateTable
+from contentcast.model.predicates.table import PredicateTable
 from contentcast.workload import scenario
 
 EVENTS = 10_000

@@ -31,7 +31,7 @@ from benchmarks.peers.rules import Rules
 from benchmarks.report import Result, Table, human, times
 from benchmarks.timing import Timed, in_turns
 from contentcast.spark import match, prepare, session
-from contentcast.spark.indexes import Prepared
+from contentcast.spark.subscriptions.indexes import Prepared
 from contentcast.workload import Scenario, scenario
 
 EVENT: Final = "event"

@@ -28,7 +28,7 @@ import contentcast as cc
 from benchmarks.columns import Column, Workload
 from benchmarks.report import Result, Table
 from contentcast.language import parse_many
-from contentcast.model.table import PredicateTable
+from contentcast.model.predicates.table import PredicateTable
 
 AT_A_TIME = 1_000
 TARGET_PER_S = 50_000

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 import contentcast as cc
 from contentcast import catalog
+from contentcast.hosting.instant import Instant
 from contentcast.language import parse_many
 from contentcast.matching.index.loading import load_changing_kernels
 from contentcast.model import EventBatch, SubscriptionBatch
+from contentcast.network.named import network, placed
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Published, Subscribed
-from contentcast.routing.instant import Instant
-from contentcast.routing.networks import network, placed
 from contentcast.routing.setup import Setup
 
 topology = network("gryphon-39")

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from contentcast.language import parse_many
 from contentcast.model import Space
-from contentcast.model.keys import KEYED
-from contentcast.model.spelling import spell_constraint
-from contentcast.model.table import ConstraintColumn, PredicateTable
-from contentcast.model.tree import TextTest
+from contentcast.model.predicates.spelling import spell_constraint
+from contentcast.model.predicates.table import ConstraintColumn, PredicateTable
+from contentcast.model.predicates.tree import TextTest
+from contentcast.model.values.keys import KEYED
 
 Ints = npt.NDArray[np.int64]
 
@@ -94,7 +94,7 @@ class Rules:
 
 
 def _values(column: ConstraintColumn, keys: Ints) -> npt.NDArray[Any]:
-    if column.kind.name == "float":  # the way back from contentcast.model.keys.float_keys
+    if column.kind.name == "float":  # the way back from contentcast.model.values.keys.float_keys
         return np.where(keys >= 0, keys, keys ^ np.int64(0x7FFF_FFFF_FFFF_FFFF)).view(np.float64)
     return keys
 

@@ -20,13 +20,13 @@ import pyarrow as pa
 from contentcast.language import as_predicate, parse_many, print_predicate
 from contentcast.language.printer import print_tree
 from contentcast.matching.index import MOST_IDS, CellIndex, Matches, Run, in_one, load_index, save_index
-from contentcast.model.arrow_columns import check_column
 from contentcast.model.errors import ContentcastError, EventError
-from contentcast.model.event_batch import EventBatch, flattened
-from contentcast.model.predicate import Predicate
+from contentcast.model.events.arrow_columns import check_column
+from contentcast.model.events.event_batch import EventBatch, flattened
+from contentcast.model.predicates.predicate import Predicate
+from contentcast.model.predicates.spelling import spell_constraint
+from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.space import Space
-from contentcast.model.spelling import spell_constraint
-from contentcast.model.table import PredicateTable
 
 Events: TypeAlias = Any
 """A pyarrow RecordBatch or Table, or an EventBatch."""

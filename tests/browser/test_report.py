@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from contentcast.spark.feeds import market_feed
-from contentcast.spark.job import Facts, run_job
-from contentcast.spark.report.network import load_of
+from contentcast.pipeline.feeds import market_feed
+from contentcast.pipeline.job import Facts, run_job
+from contentcast.pipeline.report.network import load_of
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine (on Debian: apt-get install chromium)")

@@ -17,14 +17,14 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from contentcast.catalog import PROTOCOLS, router
+from contentcast.hosting.instant import Instant
 from contentcast.language import parse_predicate
 from contentcast.matching import Scan
 from contentcast.model import ContentcastError, EventBatch, Predicate, Space, Subscription, SubscriptionBatch
+from contentcast.network.topology import Topology
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Deliver, Effect, Input, Published, Send, Subscribed, Unsubscribed
-from contentcast.routing.instant import Instant
 from contentcast.routing.setup import Setup
-from contentcast.routing.topology import Topology
 from contentcast.wire import Publish
 from tests.properties.generate import Generator
 

@@ -7,10 +7,10 @@ from contentcast import catalog
 from contentcast.experiments.limits import highest
 from contentcast.experiments.replay import latencies, replay
 from contentcast.experiments.routes import CLIENT_DELAY_S, enough, route
+from contentcast.hosting.costs import PAPER_FAST, Costs
 from contentcast.model import ContentcastError
+from contentcast.network.named import gryphon, network, placed
 from contentcast.routing.audience import Forest
-from contentcast.routing.costs import PAPER_FAST, Costs
-from contentcast.routing.networks import gryphon, network, placed
 from contentcast.routing.setup import Setup
 from contentcast.simulation.load import publish_poisson, subscribe
 from contentcast.simulation.world import World

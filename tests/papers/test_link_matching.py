@@ -3,15 +3,15 @@ events)."""
 
 from __future__ import annotations
 
+from contentcast.hosting.instant import Instant
 from contentcast.language import parse_predicate
 from contentcast.matching.search_tree.explain import explain_links
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
+from contentcast.network.topology import Topology
 from contentcast.routing.contract import Deliver, Effect, Published, Send, Subscribed
-from contentcast.routing.instant import Instant
 from contentcast.routing.link_matching import LinkMatching
 from contentcast.routing.link_matching.masks import VirtualLinks, unpacked
 from contentcast.routing.setup import Setup
-from contentcast.routing.topology import Topology
 from contentcast.wire import Publish
 
 LINE = Topology.of("ABCD", [("A", "B"), ("B", "C"), ("C", "D")])

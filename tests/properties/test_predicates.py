@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from contentcast.language import parse_predicate, print_predicate
 from contentcast.matching.scan import truth
 from contentcast.model import EventBatch, Predicate, covers, overlaps
-from contentcast.model.spelling import spell
+from contentcast.model.predicates.spelling import spell
 from tests.properties.generate import Generator
 
 randoms = st.randoms(use_true_random=False)

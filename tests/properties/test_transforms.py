@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contentcast.language import parse_predicate
 from contentcast.language.transforms import parse_transform
 from contentcast.model import Attribute, EventBatch, EventError, Space
-from contentcast.model.expression_columns import accepted
+from contentcast.model.transforms.expression_columns import accepted
 from tests.properties.generate import CORNERS, POOLS, Generator
 
 SOURCE = Space("things", s="string", t="string", i="int", j="int", f="float", g="float", b="bool", w="timestamp", y="bytes")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from contentcast import catalog
+from contentcast.network.named import network
 from contentcast.routing.contract import Deliver, Effect, Input, LinkUp, Received, Router, Subscribed
 from contentcast.routing.flooding import Flooding
-from contentcast.routing.networks import network
 from contentcast.routing.setup import Setup
 from contentcast.simulation.faults import main, play, replay_command
 from contentcast.simulation.story import Story

@@ -5,12 +5,12 @@ from statistics import fmean, pvariance
 
 import pytest
 
+from contentcast.hosting.costs import FREE
 from contentcast.language import parse_predicate
 from contentcast.matching.scan import Scan
 from contentcast.model import EventBatch
+from contentcast.network.named import gryphon
 from contentcast.routing.contract import Published
-from contentcast.routing.costs import FREE
-from contentcast.routing.networks import gryphon
 from contentcast.simulation.agenda import SimulationError
 from contentcast.simulation.load import bursts, exponential, poisson, publish_bursts, publish_poisson, subscribe
 from contentcast.simulation.world import World

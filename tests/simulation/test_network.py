@@ -2,9 +2,9 @@
 
 import pytest
 
+from contentcast.hosting.costs import FREE
+from contentcast.network.topology import Topology
 from contentcast.routing.contract import Received
-from contentcast.routing.costs import FREE
-from contentcast.routing.topology import Topology
 from contentcast.simulation.network import LinkQuality
 from contentcast.simulation.world import World
 from contentcast.wire import Publish

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from contentcast.hosting.costs import FREE, PAPER, PAPER_FAST, Costs
 from contentcast.model import ContentcastError, EventBatch
+from contentcast.network.topology import Topology
 from contentcast.routing.contract import Published
-from contentcast.routing.costs import FREE, PAPER, PAPER_FAST, Costs
-from contentcast.routing.topology import Topology
 from contentcast.simulation.world import World
 from contentcast.wire import Publish
 from contentcast.wire.sizes import message_bytes

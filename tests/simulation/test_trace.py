@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from contentcast.routing.topology import Topology
+from contentcast.network.topology import Topology
 from contentcast.simulation.faults import play
 from contentcast.simulation.network import LinkQuality
 from contentcast.simulation.story import Story

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from contentcast.hosting.costs import FREE, Costs
 from contentcast.model import EventBatch
+from contentcast.network.topology import Topology, TopologyError
 from contentcast.routing.contract import Input, LinkLost, LinkUp, Published, Received, Send, SetTimer, TimerFired, Unsubscribed
-from contentcast.routing.costs import FREE, Costs
-from contentcast.routing.topology import Topology, TopologyError
 from contentcast.simulation.agenda import SimulationError
 from contentcast.simulation.network import LinkQuality
 from contentcast.simulation.world import DETECTION_S, World

@@ -29,7 +29,7 @@ from contentcast.commands.failures import told_in_one_line
 from contentcast.commands.interrupts import interruptible
 from contentcast.commands.overheard import overhearing
 from contentcast.model import ContentcastError
-from contentcast.spark.job import job_session
+from contentcast.pipeline.job import job_session
 
 def endless(batches):
     for batch in batches:
@@ -68,7 +68,7 @@ except ContentcastError as error:
 SUCCEEDED = """
 from contentcast.commands.failures import told_in_one_line
 from contentcast.commands.overheard import overhearing
-from contentcast.spark.job import job_session
+from contentcast.pipeline.job import job_session
 
 with told_in_one_line(), overhearing(job_session("local[1]")) as spark:
     spark._jvm.java.lang.System.err.println("a disk is nearly full")

@@ -19,12 +19,12 @@ import contentcast as cc
 from contentcast.catalog import PROTOCOLS
 from contentcast.matching.learnt import LearntPlan
 from contentcast.model import ContentcastError, EventBatch, Space
-from contentcast.routing.networks import network
-from contentcast.routing.topology import Topology
+from contentcast.network.named import network
+from contentcast.network.topology import Topology
+from contentcast.pipeline.feeds import Feed, Files, market_feed, own_feed
+from contentcast.pipeline.job import Facts, run_job
 from contentcast.spark import prepare, read_deliveries
 from contentcast.spark.delivering import fewest_copies, match_and_deliver
-from contentcast.spark.feeds import Feed, Files, market_feed, own_feed
-from contentcast.spark.job import Facts, run_job
 from tests.spark.oracle import scan_of
 
 EVENTS, SUBSCRIPTIONS, SEED = 5_000, 4_500, 11

@@ -13,7 +13,7 @@ import contentcast as cc
 from contentcast.catalog import PROTOCOLS
 from contentcast.matching import Scan
 from contentcast.model import EventBatch
-from contentcast.routing.networks import network, placed
+from contentcast.network.named import network, placed
 from contentcast.spark.route import route, route_totals
 
 EVENTS, SUBSCRIPTIONS, SEED = 200, 300, 3

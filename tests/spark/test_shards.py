@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 
 import contentcast as cc
 from contentcast.model import ContentcastError, Space
-from contentcast.spark import Prepared, match, prepare, read_deliveries, shards
-from contentcast.spark.feeds import market_feed
-from contentcast.spark.job import Facts, run_job
-from contentcast.spark.shards import Shards, choose_shards, split, visits
+from contentcast.pipeline.feeds import market_feed
+from contentcast.pipeline.job import Facts, run_job
+from contentcast.spark import Prepared, match, prepare, read_deliveries
+from contentcast.spark.subscriptions import shards
+from contentcast.spark.subscriptions.shards import Shards, choose_shards, split, visits
 from contentcast.workload import scenario
 from tests.properties.generate import Generator
 from tests.spark.oracle import EVENT, found_pairs, oracle_pairs, subscription_table, table_of
@@ -151,8 +152,8 @@ def test_the_main_job_takes_shards_from_the_same_size_on(
         found = read_deliveries(spark, tmp_path / name / "deliveries").toArrow()
         return facts, found.sort_by([(each, "ascending") for each in found.column_names])
 
-    for module in ("job", "learn"):
-        monkeypatch.setattr(import_module(f"contentcast.spark.{module}"), "prepare", noted)
+    for module in ("pipeline.job", "spark.learn"):
+        monkeypatch.setattr(import_module(f"contentcast.{module}"), "prepare", noted)
     one, deliveries = ran("one")
     assert (taken, deliveries.num_rows > 100) == ([1, 1], True)
     monkeypatch.setattr(shards, "SHARD_FROM", 60)

@@ -10,11 +10,11 @@ from pyspark.sql import datasource as spark_filters
 import contentcast as cc
 from contentcast.language import parse_predicate
 from contentcast.model import Space
-from contentcast.spark.folder import FolderError, Part, add_commit, has_batch, parts_of
-from contentcast.spark.pushdown import Sieve, predicate_of, row_range
-from contentcast.spark.rows import evenly, read_options, rows_of
-from contentcast.spark.sink import StreamWriter, Target, Written
-from contentcast.spark.source import StreamReader
+from contentcast.spark.format.folder import FolderError, Part, add_commit, has_batch, parts_of
+from contentcast.spark.format.pushdown import Sieve, predicate_of, row_range
+from contentcast.spark.format.rows import evenly, read_options, rows_of
+from contentcast.spark.format.sink import StreamWriter, Target, Written
+from contentcast.spark.format.source import StreamReader
 from contentcast.workload import WorkloadError, scenario
 from contentcast.workload.files import write_workload
 
@@ -290,7 +290,7 @@ def test_a_workload_without_end_says_so_to_available_now() -> None:
 def test_a_rate_is_kept_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-    from contentcast.spark import source
+    from contentcast.spark.format import source
 
     clock = 100.0
     monkeypatch.setattr(source, "monotonic", lambda: clock)

@@ -24,8 +24,8 @@ from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
-    from contentcast.spark.feeds import Feed
-    from contentcast.spark.job import Facts
+    from contentcast.pipeline.feeds import Feed
+    from contentcast.pipeline.job import Facts
 
 LOOK_EVERY_S: Final = 0.25
 SparkSession: TypeAlias = Any
@@ -93,7 +93,7 @@ def run(
     names = protocol or (told.protocols if told is not None else None)
     _check_protocols(names)
     with told_in_one_line():
-        from contentcast.spark.job import job_session, run_job
+        from contentcast.pipeline.job import job_session, run_job
 
         with overhearing(job_session(chosen, memory)) as spark, _bars(spark) as bar:
 
@@ -116,14 +116,14 @@ def run(
 def _made(spark: SparkSession, size: Size, seed: int) -> Feed:
     from dataclasses import replace
 
-    from contentcast.spark.feeds import market_feed
+    from contentcast.pipeline.feeds import market_feed
 
     feed = market_feed(spark, *EVENTS_AND_SUBSCRIPTIONS[size], seed)
     return replace(feed, told=f"contentcast run --size {size} --seed {seed}")
 
 
 def _own(spark: SparkSession, told: RunConfig) -> Feed:
-    from contentcast.spark.feeds import Files, own_feed
+    from contentcast.pipeline.feeds import Files, own_feed
 
     files = Files(told.space, told.events, told.subscriptions, told.format, told.topology, told.publisher, told.entry)
     return own_feed(spark, files, f"contentcast run --config {told.path}")
@@ -135,7 +135,7 @@ def _check_out(out: Path, force: bool) -> None:
     if force or not out.exists() or not any(out.iterdir()):
         return
     with told_in_one_line():
-        from contentcast.spark.job import is_ours
+        from contentcast.pipeline.job import is_ours
     if not is_ours(out):
         raise ContentcastError(f"{out} was not made by contentcast run; choose another with --out, or replace it with --force")
 
@@ -225,7 +225,7 @@ def _table(facts: Facts) -> Any:
     from rich import box
     from rich.table import Table
 
-    from contentcast.spark.report.charts import milliseconds, short
+    from contentcast.pipeline.report.charts import milliseconds, short
 
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)  # as wide as a narrow terminal
     table.add_column("protocol", no_wrap=True)

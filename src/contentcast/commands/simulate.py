@@ -40,8 +40,8 @@ def simulate(
     """Run brokers in virtual time: deliveries, messages, bytes, steps, latencies and the busiest links of each protocol."""
     from contentcast import catalog
     from contentcast.commands.settings import setting
-    from contentcast.routing.networks import default_network, placed
-    from contentcast.routing.networks import topology as known_topology
+    from contentcast.network.named import default_network, placed
+    from contentcast.network.named import topology as known_topology
     from contentcast.simulation.network import LinkQuality
     from contentcast.simulation.trial import Trial
 
@@ -75,7 +75,7 @@ def simulate(
 
 
 def _draw(outcome: Outcome, folder: Path) -> Path:
-    from contentcast.routing.picture import draw
+    from contentcast.network.picture import draw
 
     loads: dict[tuple[str, str], float] = {}
     for row in outcome.links.to_pylist():

@@ -20,8 +20,8 @@ from contentcast.experiments.figures import label, look
 from contentcast.experiments.limits import OVERLOAD_QUEUE, max_rates
 from contentcast.experiments.routes import PLAIN_TREE, Network, centralized
 from contentcast.experiments.rows import floats, groups, mean_and_error, where, with_error
-from contentcast.routing.costs import PAPER_FAST, Costs
-from contentcast.routing.networks import network
+from contentcast.hosting.costs import PAPER_FAST, Costs
+from contentcast.network.named import network
 from contentcast.workload import scenario
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from contentcast.experiments.contract import Experiment, Row, Scale, Verdict
 from contentcast.experiments.figures import COLOURS, MARKERS, label
 from contentcast.experiments.routes import PLAIN_TREE, centralized, route
 from contentcast.experiments.rows import floats, groups, mean_and_error, where
-from contentcast.routing.networks import network
+from contentcast.network.named import network
 from contentcast.workload import scenario
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Final
 
 from contentcast.experiments.replay import replay
 from contentcast.experiments.routes import Network, Routes, enough
-from contentcast.routing.costs import Costs
+from contentcast.hosting.costs import Costs
 
 SNAPSHOT_S: Final = 1.5
 LONG_FACTOR: Final = 10

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from numba import njit
 
 from contentcast.experiments.routes import CLIENT_DELAY_S, Routes
-from contentcast.routing.costs import Costs
+from contentcast.hosting.costs import Costs
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -3,7 +3,7 @@
     routed = route(network("gryphon-39"), scenario("gryphon", seed=1), "link-matching-paper", subscriptions=5070, events=3000)
     routed.steps[event, broker]      routed.deliveries      routed.copies      routed.cpu_s(costs)
 
-The routers stand in a network without time (`routing.instant`) and a ledger writes down every hop; `replay` gives it time.
+The routers stand in a network without time (`hosting.instant`) and a ledger writes down every hop; `replay` gives it time.
 Rule: a protocol whose decisions depend on the order of events (the hybrid, which learns) may be counted here, not replayed.
 """
 
@@ -23,17 +23,17 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from contentcast import catalog
+from contentcast.hosting.costs import FREE, Costs
+from contentcast.hosting.instant import Instant
+from contentcast.hosting.ledger import Hop, Ledger
 from contentcast.language import parse_many
 from contentcast.matching.search_tree import SearchTree
 from contentcast.model import ContentcastError, EventBatch, SubscriptionBatch
-from contentcast.model.table import PredicateTable
+from contentcast.model.predicates.table import PredicateTable
+from contentcast.network.topology import Topology
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Published, Subscribed
-from contentcast.routing.costs import FREE, Costs
-from contentcast.routing.instant import Instant
-from contentcast.routing.ledger import Hop, Ledger
 from contentcast.routing.setup import Setup
-from contentcast.routing.topology import Topology
 from contentcast.simulation.load import Times, bursts, poisson
 from contentcast.workload import Scenario
 

@@ -25,10 +25,10 @@ from contentcast.language import literals
 from contentcast.language.errors import PredicateError
 from contentcast.language.parser import parse_predicate, parse_tree
 from contentcast.language.quick import quick_tree
-from contentcast.model.keys import KEYED, NO_FLOAT, float_keys, key_ends
+from contentcast.model.predicates.table import PredicateTable, TableBuilder
+from contentcast.model.predicates.tree import And, Between, Compare, In, Like, Not, Or, TextTest, Tree, normalise
 from contentcast.model.space import Space
-from contentcast.model.table import PredicateTable, TableBuilder
-from contentcast.model.tree import And, Between, Compare, In, Like, Not, Or, TextTest, Tree, normalise
+from contentcast.model.values.keys import KEYED, NO_FLOAT, float_keys, key_ends
 
 Ints = npt.NDArray[np.int64]
 

@@ -21,11 +21,8 @@ from contentcast.language.dialect import Dialect
 from contentcast.language.errors import WHAT_IS_POSSIBLE, PredicateError
 from contentcast.language.printer import quote_name
 from contentcast.model.errors import TooManyConjunctions, nearest
-from contentcast.model.kinds import Kind, Value
-from contentcast.model.patterns import PatternError, tokens_of
-from contentcast.model.predicate import Predicate
-from contentcast.model.space import Space
-from contentcast.model.tree import (
+from contentcast.model.predicates.predicate import Predicate
+from contentcast.model.predicates.tree import (
     And,
     Between,
     Compare,
@@ -40,6 +37,9 @@ from contentcast.model.tree import (
     Tree,
     normalise,
 )
+from contentcast.model.space import Space
+from contentcast.model.values.kinds import Kind, Value
+from contentcast.model.values.patterns import PatternError, tokens_of
 
 _COMPARISONS: Final[dict[type[exp.Expr], str]] = {
     exp.EQ: "=",

@@ -8,10 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from contentcast.model.kinds import Value
-from contentcast.model.predicate import Predicate
-from contentcast.model.spelling import spell
-from contentcast.model.tree import (
+from contentcast.model.predicates.predicate import Predicate
+from contentcast.model.predicates.spelling import spell
+from contentcast.model.predicates.tree import (
     And,
     Between,
     Compare,
@@ -25,6 +24,7 @@ from contentcast.model.tree import (
     TextTest,
     Tree,
 )
+from contentcast.model.values.kinds import Value
 
 # Words that would not be read as a name; a name that is not plain, or is one of these, goes in back-ticks.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -13,8 +13,8 @@ from typing import Final
 
 from contentcast.language import literals
 from contentcast.language.printer import quote_name
+from contentcast.model.predicates.tree import And, Compare, Tree
 from contentcast.model.space import Space
-from contentcast.model.tree import And, Compare, Tree
 
 _NAME: Final = r"(`[^`]+`|[A-Za-z_][A-Za-z0-9_]*)"
 _VALUE: Final = rf"(?:({literals.STRING})|(-?)({literals.NUMBER}))(?![A-Za-z0-9_.'\"`])"

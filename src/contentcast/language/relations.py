@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from contentcast.language.errors import PredicateError
 from contentcast.language.parser import parse_predicate
-from contentcast.model import covering
-from contentcast.model.constraint import Constraint
 from contentcast.model.errors import ContentcastError
-from contentcast.model.predicate import Predicate
+from contentcast.model.predicates import covering
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.space import Space
 from contentcast.model.subscription import Advertisement, Subscription
 
@@ -27,12 +27,12 @@ def as_predicate(space: Space, predicate: str | Predicate) -> Predicate:
 
 
 def covers(space: Space, wide: str | Predicate, narrow: str | Predicate) -> bool:
-    """Does every event of the space that satisfies `narrow` satisfy `wide`? Never a wrong yes; see `model.covering`."""
+    """Does every event of the space that satisfies `narrow` satisfy `wide`? Never a wrong yes (`model.predicates.covering`)."""
     return covering.covers(as_predicate(space, wide), as_predicate(space, narrow))
 
 
 def overlaps(space: Space, one: str | Predicate, other: str | Predicate) -> bool:
-    """Is there an event of the space that satisfies both? Never a wrong no; see `model.covering`."""
+    """Is there an event of the space that satisfies both? Never a wrong no (`model.predicates.covering`)."""
     return covering.overlaps(as_predicate(space, one), as_predicate(space, other))
 
 

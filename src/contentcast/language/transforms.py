@@ -17,7 +17,10 @@ from contentcast.language.errors import PredicateError, TransformError
 from contentcast.language.parser import Reader, with_room
 from contentcast.language.printer import quote_name
 from contentcast.model.errors import TooManyConjunctions, nearest
-from contentcast.model.expression import (
+from contentcast.model.predicates.predicate import Predicate
+from contentcast.model.predicates.tree import normalise
+from contentcast.model.space import Space
+from contentcast.model.transforms.expression import (
     CASTS,
     Arithmetic,
     Case,
@@ -31,11 +34,8 @@ from contentcast.model.expression import (
     of_kind,
     same_kind,
 )
-from contentcast.model.kinds import BOOL, BYTES, FLOAT, INT, INT_GREATEST, INT_LEAST, STRING, TIMESTAMP, Kind
-from contentcast.model.predicate import Predicate
-from contentcast.model.space import Space
-from contentcast.model.transform import Transform, TransformsError, fits
-from contentcast.model.tree import normalise
+from contentcast.model.transforms.transform import Transform, TransformsError, fits
+from contentcast.model.values.kinds import BOOL, BYTES, FLOAT, INT, INT_GREATEST, INT_LEAST, STRING, TIMESTAMP, Kind
 
 DEEPEST: Final = 100
 """How deep operations may stand inside each other; a sum of 100 parts is as deep."""

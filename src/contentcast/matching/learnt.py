@@ -17,8 +17,8 @@ from typing import Any, Self
 import msgspec
 
 from contentcast.model.errors import ContentcastError
-from contentcast.model.kinds import Value
 from contentcast.model.space import Space
+from contentcast.model.values.kinds import Value
 
 
 class LearntError(ContentcastError):

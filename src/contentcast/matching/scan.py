@@ -9,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from contentcast.model.event_batch import EventBatch
-from contentcast.model.kinds import Value
-from contentcast.model.patterns import Token, Wildcard, tokens_of
-from contentcast.model.predicate import Predicate
+from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.predicates.predicate import Predicate
+from contentcast.model.predicates.spelling import tree_of
+from contentcast.model.predicates.tree import (
+    And,
+    Between,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Or,
+    TextTest,
+    Tree,
+)
 from contentcast.model.space import Space
-from contentcast.model.spelling import tree_of
-from contentcast.model.tree import And, Between, Compare, Constant, In, IsNull, IsTruth, Like, Not, Or, TextTest, Tree
+from contentcast.model.values.kinds import Value
+from contentcast.model.values.patterns import Token, Wildcard, tokens_of
 
 Truth = bool | None
 

@@ -1,16 +1,16 @@
 """The data model: spaces, events, predicates and how they relate. Imports nothing of ours."""
 
-from contentcast.model.constraint import Constraint
-from contentcast.model.covering import covers, overlaps
 from contentcast.model.errors import ContentcastError, EventError, SpaceError
-from contentcast.model.event_batch import EventBatch, Rejection
-from contentcast.model.event_files import from_json_lines, read_events
-from contentcast.model.predicate import Conjunction, Predicate
-from contentcast.model.ranges import Ranges
+from contentcast.model.events.event_batch import EventBatch, Rejection
+from contentcast.model.events.event_files import from_json_lines, read_events
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.covering import covers, overlaps
+from contentcast.model.predicates.predicate import Conjunction, Predicate
 from contentcast.model.space import Attribute, Space
 from contentcast.model.subscription import Advertisement, Subscription
 from contentcast.model.subscription_batch import SubscriptionBatch
-from contentcast.model.transform import Transform, Transforms, TransformsError
+from contentcast.model.transforms.transform import Transform, Transforms, TransformsError
+from contentcast.model.values.ranges import Ranges
 
 __all__ = [
     "Advertisement",

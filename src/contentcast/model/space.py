@@ -19,8 +19,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from contentcast.model.errors import SpaceError, nearest
-from contentcast.model.kinds import BOOL, KINDS, Kind, Value
-from contentcast.model.ranges import Ranges
+from contentcast.model.values.kinds import BOOL, KINDS, Kind, Value
+from contentcast.model.values.ranges import Ranges
 
 
 @dataclass(frozen=True)

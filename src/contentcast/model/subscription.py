@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from contentcast.model.constraint import Constraint
 from contentcast.model.errors import TooManyConjunctions
-from contentcast.model.kinds import Value
-from contentcast.model.predicate import Conjunction, Predicate, product, simplified
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.predicate import Conjunction, Predicate, product, simplified
+from contentcast.model.predicates.tree import MOST_CONJUNCTIONS
 from contentcast.model.space import Space
-from contentcast.model.tree import MOST_CONJUNCTIONS
+from contentcast.model.values.kinds import Value
 
 SubscriptionId = int
 """Given by whoever registers the subscription; unique within a network. 64 bits."""

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.model.errors import ContentcastError
+from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.space import Space
 from contentcast.model.subscription import Subscription
-from contentcast.model.table import PredicateTable
 
 Ints = npt.NDArray[np.int64]
 

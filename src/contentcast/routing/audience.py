@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from contentcast.matching.search_tree import SearchTree
 from contentcast.model import Space, SubscriptionBatch
-from contentcast.model.table import PredicateTable
+from contentcast.model.predicates.table import PredicateTable
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from contentcast.network.topology import Topology
 from contentcast.routing.contract import Effect, Send
-from contentcast.routing.topology import Topology
 from contentcast.wire import Publish
 
 Ints = npt.NDArray[np.int64]

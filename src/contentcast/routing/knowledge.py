@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from contentcast.model import Space, SubscriptionBatch
+from contentcast.network.topology import Link, Topology
 from contentcast.routing.audience import Audience, Change
 from contentcast.routing.contract import (
     Effect,
@@ -39,7 +40,6 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.destinations import Exits
 from contentcast.routing.setup import Setup
-from contentcast.routing.topology import Link, Topology
 from contentcast.wire import Interest, Known, Mark, Message, Neighbours
 
 PROPAGATE: Final = "propagate"

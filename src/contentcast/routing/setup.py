@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from contentcast.model.transform import Transforms
+from contentcast.model.transforms.transform import Transforms
+from contentcast.network.topology import Topology
 from contentcast.routing.audience import Forest
-from contentcast.routing.topology import Topology
 
 
 @dataclass(frozen=True)

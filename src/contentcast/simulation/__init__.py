@@ -7,7 +7,7 @@
 `load` has the clients of a workload scenario, `faults` the stories in which everything goes wrong.
 """
 
-from contentcast.routing.costs import FREE, OURS, PAPER, PAPER_FAST, Costs
+from contentcast.hosting.costs import FREE, OURS, PAPER, PAPER_FAST, Costs
 from contentcast.simulation.agenda import SimulationError
 from contentcast.simulation.network import LinkQuality
 from contentcast.simulation.trace import Trace

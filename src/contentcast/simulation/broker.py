@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from contentcast.hosting.costs import Costs
 from contentcast.routing.contract import (
     Account,
     Deliver,
@@ -23,7 +24,6 @@ from contentcast.routing.contract import (
     SetTimer,
     TimerFired,
 )
-from contentcast.routing.costs import Costs
 from contentcast.simulation.agenda import Agenda, SimulationError
 from contentcast.simulation.deliveries import Accounts, Deliveries
 from contentcast.simulation.network import Direction

@@ -23,11 +23,11 @@ from rich.console import Console
 from rich.progress import track
 
 from contentcast import catalog
+from contentcast.hosting.costs import PAPER_FAST, Costs
 from contentcast.matching.scan import Scan
 from contentcast.model.errors import ContentcastError
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Router
-from contentcast.routing.costs import PAPER_FAST, Costs
 from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Setup
 from contentcast.simulation.story import SPACES, Story, Wish, predicate_of, published, put_on

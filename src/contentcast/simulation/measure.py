@@ -18,11 +18,11 @@ from typing import Any, Final
 import numpy as np
 
 from contentcast import catalog
+from contentcast.hosting.costs import Costs
 from contentcast.model import EventBatch
+from contentcast.network.named import gryphon
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Account, Deliver, Effect, Input, Received, Router, Send, Sizes
-from contentcast.routing.costs import Costs
-from contentcast.routing.networks import gryphon
 from contentcast.routing.setup import Setup
 from contentcast.simulation.load import publish_poisson, subscribe
 from contentcast.simulation.world import World

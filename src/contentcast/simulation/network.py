@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
+from contentcast.network.topology import Link
 from contentcast.routing.contract import Input, Received
-from contentcast.routing.topology import Link
 from contentcast.simulation.agenda import Agenda, SimulationError
 from contentcast.simulation.sizes import Parcel
 

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 
 from contentcast.language import parse_predicate
 from contentcast.model import Attribute, EventBatch, Predicate, Space, Subscription, SubscriptionBatch
+from contentcast.network.named import random_network
+from contentcast.network.topology import Topology
 from contentcast.routing.contract import Published, Subscribed, Unsubscribed
-from contentcast.routing.networks import random_network
-from contentcast.routing.topology import Topology
 from contentcast.simulation.network import LinkQuality
 from contentcast.simulation.world import World
 

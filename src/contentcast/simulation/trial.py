@@ -12,12 +12,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from contentcast import catalog
+from contentcast.hosting.costs import PAPER_FAST, Costs
+from contentcast.network.topology import Topology
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Router
-from contentcast.routing.costs import PAPER_FAST, Costs
 from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Setup
-from contentcast.routing.topology import Topology
 from contentcast.simulation.load import publish_bursts, publish_poisson, subscribe
 from contentcast.simulation.network import LinkQuality
 from contentcast.simulation.world import World

@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from contentcast.hosting.costs import PAPER_FAST, Costs
+from contentcast.network.topology import Topology
 from contentcast.routing.contract import Input, LinkLost, LinkUp, Published, Router, Subscribed, Unsubscribed
-from contentcast.routing.costs import PAPER_FAST, Costs
-from contentcast.routing.topology import Topology
 from contentcast.simulation.agenda import Agenda, SimulationError
 from contentcast.simulation.broker import NO_MESSAGE, Broker, MakeRouter
 from contentcast.simulation.clients import Clients

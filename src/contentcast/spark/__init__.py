@@ -9,15 +9,15 @@ except ModuleNotFoundError as missing:
     raise ImportError("contentcast.spark needs PySpark, which is not installed: pip install 'contentcast[spark]'") from missing
 
 from contentcast.spark.deliver import deliver, read_deliveries
-from contentcast.spark.indexes import Prepared, prepare
+from contentcast.spark.format.source import register
 from contentcast.spark.ingest import Ingested, ingest, read_events
 from contentcast.spark.java import JavaNotFound
 from contentcast.spark.learn import Learnt, learn
 from contentcast.spark.match import match, refused
 from contentcast.spark.route import Totals, route, route_totals
 from contentcast.spark.session import session
-from contentcast.spark.source import register
 from contentcast.spark.spread import SpreadError, grid, spread
+from contentcast.spark.subscriptions.indexes import Prepared, prepare
 
 __all__ = [
     "Ingested",

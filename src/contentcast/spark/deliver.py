@@ -30,7 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructType
 
 from contentcast.model.errors import ContentcastError, nearest
-from contentcast.spark.indexes import QUERY_ID, tell_versions
+from contentcast.spark.subscriptions.indexes import QUERY_ID, tell_versions
 
 OURS: Final = "_contentcast"
 """Spark's readers pass over names that begin with an underscore."""

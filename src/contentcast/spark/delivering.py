@@ -29,11 +29,11 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StructType
 
-from contentcast.routing.topology import Topology
+from contentcast.network.topology import Topology
 from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.deliver import BROKER, OURS, SUBSCRIBER
-from contentcast.spark.indexes import PAIRS_AT_A_TIME, Mapped, Prepared
-from contentcast.spark.tables import ID, spark_schema
+from contentcast.spark.subscriptions.indexes import PAIRS_AT_A_TIME, Mapped, Prepared
+from contentcast.spark.subscriptions.tables import ID, spark_schema
 
 Ints = npt.NDArray[np.int64]
 Batches = Iterator[pa.RecordBatch]

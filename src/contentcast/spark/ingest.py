@@ -42,7 +42,7 @@ from contentcast.spark.reading import (
     checked_schema,
     csv_header,
 )
-from contentcast.spark.tables import spark_schema
+from contentcast.spark.subscriptions.tables import spark_schema
 
 OnError = Literal["quarantine", "raise"]
 FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".orc": "orc"}

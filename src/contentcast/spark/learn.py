@@ -30,12 +30,12 @@ from contentcast.matching.learnt import AttributeFacts, FanOut, Flow, LearntPlan
 from contentcast.matching.search_tree.choose import Choice, Tested, choose, weigh
 from contentcast.model import ContentcastError, EventBatch, Space
 from contentcast.model.errors import nearest
-from contentcast.model.keys import KEYED
+from contentcast.model.values.keys import KEYED
 from contentcast.spark.arrow_map import map_arrow
-from contentcast.spark.indexes import Prepared, prepare
 from contentcast.spark.ingest import Ingested, ingest
+from contentcast.spark.subscriptions.indexes import Prepared, prepare
+from contentcast.spark.subscriptions.tables import SubscriptionTable, check_table, read_table
 from contentcast.spark.sums import FAN_OUT_BOUNDS, EventSums, MatchSums, ValueCounts, value_codes
-from contentcast.spark.tables import SubscriptionTable, check_table, read_table
 
 SAMPLE_ROWS: Final = 2_000
 VALUES_KEPT: Final = 100

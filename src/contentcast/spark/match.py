@@ -22,10 +22,10 @@ from pyspark.sql.types import StructType
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.model.space import Space
 from contentcast.spark.arrow_map import map_arrow
-from contentcast.spark.indexes import FOLLOWED, Mapped, Prepared, Subscriptions, prepare
 from contentcast.spark.ingest import Ingested, ingest
-from contentcast.spark.shards import ONE, key_values, visits
-from contentcast.spark.tables import ID, has_clash, spark_schema
+from contentcast.spark.subscriptions.indexes import FOLLOWED, Mapped, Prepared, Subscriptions, prepare
+from contentcast.spark.subscriptions.shards import ONE, key_values, visits
+from contentcast.spark.subscriptions.tables import ID, has_clash, spark_schema
 
 ROWS_OUT: Final = 65_536
 PAIRS_IN_LISTS: Final = 1 << 18

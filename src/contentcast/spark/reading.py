@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import pyarrow as pa
 
 from contentcast.model.errors import ContentcastError, EventError
-from contentcast.model.event_batch import EventBatch, Rejection
-from contentcast.model.event_files import from_json_lines, read_events
+from contentcast.model.events.event_batch import EventBatch, Rejection
+from contentcast.model.events.event_files import from_json_lines, read_events
 from contentcast.model.space import Space
 
 ROWS_OUT: Final = 10_000

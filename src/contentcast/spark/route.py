@@ -1,7 +1,7 @@
 """The step `route`: which links each event crosses under a protocol, what each broker does with it, and what it all comes to.
 
 The routers are the real ones, one for each broker of the topology, in every worker: a chunk of events enters at its publishing
-brokers and runs through the network by columns (`routing.instant`, `routing.ledger`). Time is that of the cost model without
+brokers and runs through the network by columns (`hosting.instant`, `hosting.ledger`). Time is that of the cost model without
 queues.
 
     route(events, ...)          one row for each event at each broker that it reaches
@@ -26,19 +26,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from contentcast import catalog
+from contentcast.hosting.costs import Costs
+from contentcast.hosting.instant import Instant
+from contentcast.hosting.ledger import LATENCY_BINS, Ledger, percentile
 from contentcast.language import parse_many
 from contentcast.matching.learnt import LearntPlan
 from contentcast.model import EventBatch, Space, SubscriptionBatch
 from contentcast.model.errors import ContentcastError, nearest
+from contentcast.network.topology import Topology
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Published, Subscribed
-from contentcast.routing.costs import Costs
-from contentcast.routing.instant import Instant
-from contentcast.routing.ledger import LATENCY_BINS, Ledger, percentile
 from contentcast.routing.setup import Setup
-from contentcast.routing.topology import Topology
 from contentcast.spark.arrow_map import map_arrow
-from contentcast.spark.tables import spark_schema
+from contentcast.spark.subscriptions.tables import spark_schema
 
 ROUTED_TOGETHER: Final = 65_536
 """Events that run through the network at once: every broker handles them in one piece, whatever Spark's batches are."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from contentcast.spark.format.source import register
 from contentcast.spark.java import find_java, shim
-from contentcast.spark.source import register
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -65,7 +65,7 @@ def is_running() -> bool:
 
 QUIET = {
     "DataFrameQueryContextLogger": logging.CRITICAL,  # tells each failure as a page of JSON
-    "contentcast.spark.indexes": logging.ERROR,  # a command's own summary tells how many were refused
+    "contentcast.spark.subscriptions.indexes": logging.ERROR,  # a command's own summary tells how many were refused
 }
 
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from contentcast.model import EventBatch, EventError, Space
-from contentcast.model.arrow_columns import check_column
+from contentcast.model.events.arrow_columns import check_column
 from contentcast.wire.fields import Reader, WireError
 
 # Time to write and read a batch as rows, as a multiple of that by columns, in one run (and bytes, rows/columns):

@@ -22,9 +22,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from contentcast.model import EventBatch, Ranges, Space
-from contentcast.model.event_batch import outside
-from contentcast.model.keys import key_ends, value_of
-from contentcast.model.kinds import TIMESTAMP, Value
+from contentcast.model.events.event_batch import outside
+from contentcast.model.values.keys import key_ends, value_of
+from contentcast.model.values.kinds import TIMESTAMP, Value
 from contentcast.wire.fields import Reader, WireError
 
 ID_BYTES: Final = 8

@@ -1,4 +1,4 @@
-"""Subscriptions of one space by columns, as they stand in their PredicateTable (see `model.table`).
+"""Subscriptions of one space by columns, as they stand in their PredicateTable (see `model.predicates.table`).
 
     space | how many subscriptions, conjunctions, subscribers, columns
     ids | subscribers, each name once | which of them, for each subscription | predicate_of
@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 
 from contentcast.model import Constraint, Ranges, Space, SubscriptionBatch
-from contentcast.model.keys import KEYED, NO_FLOAT, key_ends, key_of, value_of
-from contentcast.model.kinds import TOP, Kind, Value
-from contentcast.model.patterns import Pattern, PatternError
-from contentcast.model.table import ConstraintColumn, PredicateTable
+from contentcast.model.predicates.table import ConstraintColumn, PredicateTable
+from contentcast.model.values.keys import KEYED, NO_FLOAT, key_ends, key_of, value_of
+from contentcast.model.values.kinds import TOP, Kind, Value
+from contentcast.model.values.patterns import Pattern, PatternError
 from contentcast.wire.fields import Ints, Reader, WireError, numbers_field, space_field, texts_field, utf8
 
 _ABSENT, _TOP = 1, 2

@@ -11,9 +11,9 @@ from sqlglot.dialects.spark import Spark
 from contentcast.language import parse_many, parse_predicate, parse_tree, print_predicate, print_tree
 from contentcast.language.printer import print_value, quote_name
 from contentcast.model import Conjunction, Constraint, Predicate, Ranges, Space
-from contentcast.model.kinds import KINDS
-from contentcast.model.spelling import spell
-from contentcast.model.tree import normalise
+from contentcast.model.predicates.spelling import spell
+from contentcast.model.predicates.tree import normalise
+from contentcast.model.values.kinds import KINDS
 
 THINGS = Space(
     "things", string="string", int="int", float="float", bool="bool", timestamp="timestamp", bytes="bytes", other="int"

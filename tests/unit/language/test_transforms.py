@@ -13,9 +13,9 @@ import pytest
 from contentcast.language.errors import TransformError
 from contentcast.language.transforms import parse_transform
 from contentcast.model import Attribute, EventBatch, EventError, Space
-from contentcast.model.expression import Read
-from contentcast.model.kinds import FLOAT, STRING
-from contentcast.model.transform import FEW_EVENTS, Transform, Transforms, TransformsError
+from contentcast.model.transforms.expression import Read
+from contentcast.model.transforms.transform import FEW_EVENTS, Transform, Transforms, TransformsError
+from contentcast.model.values.kinds import FLOAT, STRING
 
 TRADES = Space(
     "trades", {"issue": "string", "price": "float", "volume": "int", "halted": "bool", "traded": "timestamp", "raw": "bytes"}

@@ -8,7 +8,7 @@ import pytest
 
 from contentcast.language import PredicateError, advertisement, covers, overlaps, parse_predicate, subscription
 from contentcast.model import Advertisement, Attribute, Constraint, ContentcastError, Ranges, Space, SpaceError
-from contentcast.model.kinds import INT
+from contentcast.model.values.kinds import INT
 
 VIDEO = Space("video", {"source": "string", "block_h": Attribute("int", low=0, high=5), "block_v": "int", "live": "bool"})
 EVENTS = [

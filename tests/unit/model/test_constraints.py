@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from contentcast.model import Conjunction, Constraint, Predicate, Ranges, Space
-from contentcast.model.kinds import INT, STRING
-from contentcast.model.patterns import Pattern
-from contentcast.model.predicate import simplified
+from contentcast.model.predicates.predicate import simplified
+from contentcast.model.values.kinds import INT, STRING
+from contentcast.model.values.patterns import Pattern
 
 STRINGS = ["".join(letters) for size in range(5) for letters in product("abc", repeat=size)]
 VALUES = [None, *STRINGS]

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from contentcast.language import parse_predicate, print_predicate
-from contentcast.model import Attribute, Predicate, Space, covering, covers, overlaps
-from contentcast.model.kinds import TOP
+from contentcast.model import Attribute, Predicate, Space, covers, overlaps
+from contentcast.model.predicates import covering
+from contentcast.model.values.kinds import TOP
 
 SMALL = Space(
     "small",

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from contentcast.model import Attribute, EventBatch, EventError, Rejection, Space
-from contentcast.model.event_batch import concat
+from contentcast.model.events.event_batch import concat
 
 TRADES = Space(
     "trades",

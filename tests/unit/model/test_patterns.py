@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from contentcast.model import patterns
-from contentcast.model.patterns import Pattern, PatternError, Wildcard, escaped, have_no_match, imply_together, tokens_of
+from contentcast.model.values import patterns
+from contentcast.model.values.patterns import Pattern, PatternError, Wildcard, escaped, have_no_match, imply_together, tokens_of
 
 STRINGS = ["".join(letters) for size in range(6) for letters in product("abc", repeat=size)]
 """All up to five letters; c stands for every letter that no pattern names."""

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from contentcast.model import Ranges
-from contentcast.model.kinds import BOOL, BYTES, FLOAT, INT, KINDS, STRING, TIMESTAMP, TOP, Kind
-from contentcast.model.ranges import after_prefix, before, prefix_of
+from contentcast.model.values.kinds import BOOL, BYTES, FLOAT, INT, KINDS, STRING, TIMESTAMP, TOP, Kind
+from contentcast.model.values.ranges import after_prefix, before, prefix_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 US = timedelta(microseconds=1)

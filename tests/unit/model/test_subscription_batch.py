@@ -9,7 +9,7 @@ import pytest
 
 from contentcast.language import parse_predicate
 from contentcast.model import ContentcastError, Predicate, Space, Subscription, SubscriptionBatch
-from contentcast.model.table import PredicateTable
+from contentcast.model.predicates.table import PredicateTable
 from tests.properties.generate import Generator
 
 TRADES = Space("trades", issue="string", price="float")

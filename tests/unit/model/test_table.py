@@ -4,7 +4,7 @@ import pytest
 
 from contentcast.language import PredicateError, parse_many, parse_predicate
 from contentcast.model import Space
-from contentcast.model.table import PredicateTable
+from contentcast.model.predicates.table import PredicateTable
 
 TRADES = Space("trades", issue="string", price="float", volume="int", halted="bool", traded="timestamp", raw="bytes")
 TEXTS = [

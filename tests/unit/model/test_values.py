@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from contentcast.model import EventBatch, EventError, Space
-from contentcast.model.keys import cut_after, float_keys, key_ends, key_of, last_key, value_of
-from contentcast.model.kinds import KINDS, TOP
+from contentcast.model.values.keys import cut_after, float_keys, key_ends, key_of, last_key, value_of
+from contentcast.model.values.kinds import KINDS, TOP
 
 THINGS = Space("things", string="string", int="int", float="float", bool="bool", timestamp="timestamp", bytes="bytes")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

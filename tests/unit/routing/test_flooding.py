@@ -5,9 +5,9 @@ import pytest
 
 from contentcast.language import parse_many
 from contentcast.model import ContentcastError, EventBatch, Space, SubscriptionBatch
+from contentcast.network.named import network
 from contentcast.routing.contract import Account, Deliver, Published, Send, Subscribed, Unsubscribed
 from contentcast.routing.flooding import Flooding
-from contentcast.routing.networks import network
 from contentcast.routing.setup import Setup
 
 TRADES = Space("trades", issue="string", price="int")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from contentcast.hosting.instant import Instant
 from contentcast.language import parse_predicate
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
+from contentcast.network.topology import Topology
 from contentcast.routing.contract import Account, Deliver, Effect, Input, Published, Send, Subscribed
-from contentcast.routing.instant import Instant
 from contentcast.routing.link_matching import Hybrid, LinkMatching
 from contentcast.routing.setup import Setup
-from contentcast.routing.topology import Topology
 
 SPACE = Space("numbers", x="int", y="int")
 PAIR = Topology.of("ab", [("a", "b")])

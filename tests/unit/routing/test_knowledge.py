@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contentcast.language import parse_predicate
 from contentcast.model import Space, Subscription, SubscriptionBatch
+from contentcast.network.topology import Topology
 from contentcast.routing.contract import (
     Effect,
     LinkLost,
@@ -17,7 +18,6 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.knowledge import KEPT_CHANGES, Knowledge
 from contentcast.routing.setup import Setup
-from contentcast.routing.topology import Topology
 from contentcast.wire import Interest, Known, Message, Neighbours
 
 TRADES = Space("trades", issue="string", price="float")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from contentcast.catalog import PROTOCOLS, router
+from contentcast.hosting.instant import Instant
 from contentcast.language import parse_predicate, parse_transform
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
-from contentcast.model.transform import Transforms
+from contentcast.model.transforms.transform import Transforms
+from contentcast.network.topology import Topology
 from contentcast.routing.contract import Deliver, Effect, Input, Published, Subscribed
-from contentcast.routing.instant import Instant
 from contentcast.routing.seen import KEPT_EVENTS, Seen
 from contentcast.routing.setup import Setup
-from contentcast.routing.topology import Topology
 from contentcast.wire import Publish
 
 TRADES = Space("trades", issue="string", price="float", volume="int")

@@ -10,7 +10,7 @@ import pytest
 
 from contentcast.language import parse_predicate
 from contentcast.model import ContentcastError
-from contentcast.model.event_batch import EventBatch
+from contentcast.model.events.event_batch import EventBatch
 from contentcast.workload import SCENARIOS, contract, scenario
 from contentcast.workload.catalog import ENTRIES
 from contentcast.workload.parameters import limits

@@ -20,8 +20,8 @@ from contentcast.experiments.limits import PILOT_EVENTS
 from contentcast.experiments.replay import latencies, replay
 from contentcast.experiments.routes import Network, enough
 from contentcast.experiments.rows import floats, groups, mean_and_error, where, with_error
-from contentcast.routing.costs import PAPER_FAST
-from contentcast.routing.networks import network
+from contentcast.hosting.costs import PAPER_FAST
+from contentcast.network.named import network
 from contentcast.workload import scenario
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from contentcast.experiments.contract import Experiment, Row, Scale, Verdict
 from contentcast.experiments.figures import label, look
 from contentcast.experiments.routes import route
 from contentcast.experiments.rows import floats, groups, where
-from contentcast.routing.costs import PAPER_FAST
-from contentcast.routing.networks import network, placed
+from contentcast.hosting.costs import PAPER_FAST
+from contentcast.network.named import network, placed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

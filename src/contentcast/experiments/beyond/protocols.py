@@ -18,8 +18,8 @@ from contentcast.experiments.figures import COLOURS, label
 from contentcast.experiments.replay import latencies, replay
 from contentcast.experiments.routes import Network, enough
 from contentcast.experiments.rows import floats, groups, where
-from contentcast.routing.costs import PAPER_FAST
-from contentcast.routing.networks import network
+from contentcast.hosting.costs import PAPER_FAST
+from contentcast.network.named import network
 from contentcast.workload import scenario
 
 if TYPE_CHECKING:

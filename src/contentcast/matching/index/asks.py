@@ -52,8 +52,8 @@ from contentcast.matching.index.layout import (
 )
 from contentcast.matching.index.plan import BITMAPS, Gate, Test
 from contentcast.matching.index.small_steps import mixed_with
-from contentcast.model.keys import KEYED, key_ends
 from contentcast.model.space import Space
+from contentcast.model.values.keys import KEYED, key_ends
 
 Ints = npt.NDArray[np.int64]
 

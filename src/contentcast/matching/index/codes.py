@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from contentcast.matching.index.value_tables import KeyTable, TextTable
 from contentcast.model.errors import EventError
-from contentcast.model.keys import KEYED, value_of
-from contentcast.model.kinds import Kind, Value
+from contentcast.model.values.keys import KEYED, value_of
+from contentcast.model.values.kinds import Kind, Value
 
 ABSENT: Final = 0
 UNKNOWN: Final = 1

@@ -34,9 +34,9 @@ from contentcast.matching.index.single import SingleMatcher
 from contentcast.matching.index.store import Store
 from contentcast.matching.index.whole import Whole
 from contentcast.model.errors import ContentcastError
-from contentcast.model.predicate import Predicate
+from contentcast.model.predicates.predicate import Predicate
+from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.space import Space
-from contentcast.model.table import PredicateTable
 
 Ints = npt.NDArray[np.int64]
 

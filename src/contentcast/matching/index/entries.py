@@ -31,11 +31,11 @@ from contentcast.matching.index.answers import Answers
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, Dictionary
 from contentcast.matching.index.texts import TextIndex
 from contentcast.matching.index.value_tables import frozen
-from contentcast.model.constraint import Constraint
-from contentcast.model.keys import KEYED, key_of, last_key
-from contentcast.model.predicate import Conjunction
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.predicate import Conjunction
+from contentcast.model.predicates.table import ConstraintColumn, PredicateTable
 from contentcast.model.space import Space
-from contentcast.model.table import ConstraintColumn, PredicateTable
+from contentcast.model.values.keys import KEYED, key_of, last_key
 
 MOST_ALTERNATIVES: Final = 32
 """More values than this of one constraint stay together as a set."""

@@ -26,12 +26,12 @@ from contentcast.matching.index.groups import Group
 from contentcast.matching.index.plan import Gate
 from contentcast.matching.index.referring import References
 from contentcast.matching.index.scales import Scale
-from contentcast.model.constraint import Constraint
 from contentcast.model.errors import ContentcastError
-from contentcast.model.kinds import TOP, Kind
-from contentcast.model.patterns import Pattern
-from contentcast.model.ranges import Ranges
+from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.space import Space
+from contentcast.model.values.kinds import TOP, Kind
+from contentcast.model.values.patterns import Pattern
+from contentcast.model.values.ranges import Ranges
 
 MAGIC: Final = b"CONTENTCAST INDEX 7\n"
 _ALIGNED: Final = 64

@@ -18,12 +18,12 @@ from contentcast.matching.index.entries import Attributes, entries_of
 from contentcast.matching.index.filing import Filing
 from contentcast.matching.index.moving import LAST, Move
 from contentcast.matching.index.store import Store
-from contentcast.model.constraint import Constraint
-from contentcast.model.kinds import kind_of
-from contentcast.model.predicate import Conjunction, Predicate
-from contentcast.model.ranges import Ranges
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.predicate import Conjunction, Predicate
+from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.space import Space
-from contentcast.model.table import PredicateTable
+from contentcast.model.values.kinds import kind_of
+from contentcast.model.values.ranges import Ranges
 
 
 @cache

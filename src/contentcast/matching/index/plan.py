@@ -27,7 +27,7 @@ import numpy.typing as npt
 from contentcast.matching.index.codes import ABSENT_KEY
 from contentcast.matching.index.entries import Attributes, Entries
 from contentcast.matching.index.grids import Grid, level_of, share, with_levels
-from contentcast.model.keys import key_ends
+from contentcast.model.values.keys import key_ends
 
 PROBE_NS: Final = 12.0
 CANDIDATE_NS: Final = 0.3

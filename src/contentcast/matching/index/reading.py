@@ -33,11 +33,11 @@ from contentcast.matching.index.layout import (
 from contentcast.matching.index.memory import int_line, long_line
 from contentcast.matching.index.recoding import joined
 from contentcast.matching.index.store import Places
-from contentcast.model.constraint import Constraint
-from contentcast.model.keys import KEYED, cut_after, key_ends, value_of
-from contentcast.model.kinds import Kind
-from contentcast.model.predicate import Conjunction, Predicate
-from contentcast.model.ranges import Ranges
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.predicate import Conjunction, Predicate
+from contentcast.model.values.keys import KEYED, cut_after, key_ends, value_of
+from contentcast.model.values.kinds import Kind
+from contentcast.model.values.ranges import Ranges
 
 if TYPE_CHECKING:
     from contentcast.matching.index.filing import Filing

@@ -13,8 +13,8 @@ from contentcast.matching.index.answers import MOST_REMEMBERED, Answers
 from contentcast.matching.index.by_address import ONE_NUMBERS, addresses, match_one
 from contentcast.matching.index.codes import ABSENT, ABSENT_KEY, UNKNOWN
 from contentcast.model.errors import EventError, nearest
-from contentcast.model.keys import KEYED, key_of
-from contentcast.model.kinds import INT_GREATEST, Value
+from contentcast.model.values.keys import KEYED, key_of
+from contentcast.model.values.kinds import INT_GREATEST, Value
 
 if TYPE_CHECKING:
     from contentcast.matching.index.engine import CellIndex

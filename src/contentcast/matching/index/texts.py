@@ -26,10 +26,10 @@ import pyarrow.compute as pc
 from contentcast.matching.index.answers import Answers
 from contentcast.matching.index.pieces import CONTAINS, EXACT, LONGEST, PREFIX, SUFFIX, Pieces
 from contentcast.matching.index.value_tables import TextTable, grown
-from contentcast.model.constraint import Constraint
-from contentcast.model.kinds import TOP, Kind, Value
-from contentcast.model.patterns import Pattern, escaped
-from contentcast.model.ranges import Ranges, prefix_of
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.values.kinds import TOP, Kind, Value
+from contentcast.model.values.patterns import Pattern, escaped
+from contentcast.model.values.ranges import Ranges, prefix_of
 
 MOST_TRIED: Final = 20_000
 """How often new constraints are tried on values that were asked for before, some 20 ms; if more often, all is forgotten."""

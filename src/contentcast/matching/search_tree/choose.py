@@ -19,9 +19,9 @@ import numpy.typing as npt
 from contentcast.matching.search_tree.codes import Coder, coder_of
 from contentcast.matching.search_tree.rows import Rows
 from contentcast.matching.search_tree.tree import SearchTree
-from contentcast.model.event_batch import EventBatch
+from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.space import Space
-from contentcast.model.table import PredicateTable
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

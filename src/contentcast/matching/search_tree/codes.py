@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 from numba import njit
 
 from contentcast.matching.search_tree.rows import AttributeTests
-from contentcast.model.keys import KEYED, float_keys, key_ends, key_of
-from contentcast.model.kinds import TOP, Kind, Value
-from contentcast.model.ranges import Ranges
 from contentcast.model.space import Attribute
+from contentcast.model.values.keys import KEYED, float_keys, key_ends, key_of
+from contentcast.model.values.kinds import TOP, Kind, Value
+from contentcast.model.values.ranges import Ranges
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

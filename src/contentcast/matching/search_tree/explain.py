@@ -18,7 +18,7 @@ from contentcast.matching.search_tree.layout import LEVEL, LONE, RUN_BEGIN, RUN_
 from contentcast.matching.search_tree.links import Annotation, Words
 from contentcast.matching.search_tree.part import Part
 from contentcast.matching.search_tree.walk import Coded, passing
-from contentcast.model.event_batch import EventBatch
+from contentcast.model.events.event_batch import EventBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from contentcast.matching.search_tree.walk import Coded
-from contentcast.model.event_batch import EventBatch
-from contentcast.model.keys import KEYED, key_of
+from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.values.keys import KEYED, key_of
 
 if TYPE_CHECKING:
     from contentcast.matching.search_tree.part import Part

@@ -26,7 +26,7 @@ from contentcast.matching.search_tree.layout import LEVEL, LONE, RUN_BEGIN, RUN_
 from contentcast.matching.search_tree.links import Annotation
 from contentcast.matching.search_tree.part import Part
 from contentcast.matching.search_tree.walk import passing
-from contentcast.model.event_batch import EventBatch
+from contentcast.model.events.event_batch import EventBatch
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

@@ -27,7 +27,7 @@ from contentcast.matching.search_tree.layout import LEVEL, LONE, RUN_BEGIN, RUN_
 from contentcast.matching.search_tree.part import Part
 from contentcast.matching.search_tree.walk import passing
 from contentcast.model.errors import ContentcastError, EventError
-from contentcast.model.event_batch import EventBatch
+from contentcast.model.events.event_batch import EventBatch
 from contentcast.model.space import Space
 
 Ints = npt.NDArray[np.int64]

@@ -19,7 +19,7 @@ from contentcast.matching.search_tree.layout import Layout, Tests, lay_out
 from contentcast.matching.search_tree.pattern_sets import PatternTests
 from contentcast.matching.search_tree.rows import AttributeTests, Rows
 from contentcast.matching.search_tree.walk import Coded, most_pushed, walk
-from contentcast.model.event_batch import EventBatch
+from contentcast.model.events.event_batch import EventBatch
 from contentcast.model.space import Space
 
 Ints = npt.NDArray[np.int64]

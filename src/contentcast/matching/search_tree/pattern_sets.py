@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from contentcast.model.constraint import Constraint
-from contentcast.model.kinds import Value
-from contentcast.model.patterns import Pattern
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.values.kinds import Value
+from contentcast.model.values.patterns import Pattern
 
 REMEMBERED_VALUES = 100_000
 """Sets of this many values are kept from batch to batch; then all are forgotten."""

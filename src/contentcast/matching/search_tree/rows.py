@@ -16,11 +16,11 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.model.constraint import Constraint
-from contentcast.model.keys import KEYED
-from contentcast.model.kinds import Kind, Value
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.table import ConstraintColumn, PredicateTable
 from contentcast.model.space import Space
-from contentcast.model.table import ConstraintColumn, PredicateTable
+from contentcast.model.values.keys import KEYED
+from contentcast.model.values.kinds import Kind, Value
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]

@@ -26,10 +26,10 @@ from contentcast.matching.search_tree.merge import merged
 from contentcast.matching.search_tree.part import Part, Plan, prepare
 from contentcast.matching.search_tree.rows import Rows
 from contentcast.model.errors import ContentcastError, EventError, SpaceError, nearest
-from contentcast.model.event_batch import EventBatch
-from contentcast.model.predicate import Predicate
+from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.predicates.predicate import Predicate
+from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.space import Space
-from contentcast.model.table import PredicateTable
 
 Ints = npt.NDArray[np.int64]
 

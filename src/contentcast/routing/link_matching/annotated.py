@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from contentcast.matching.search_tree.links import Annotation
 from contentcast.model import EventBatch
+from contentcast.network.topology import Topology
 from contentcast.routing.audience import Audience
 from contentcast.routing.link_matching.masks import VirtualLinks, Words, packed, unpacked
-from contentcast.routing.topology import Topology
 
 Ints = npt.NDArray[np.int64]
 

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.routing.topology import Topology
+from contentcast.network.topology import Topology
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

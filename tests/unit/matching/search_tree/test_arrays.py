@@ -17,7 +17,7 @@ from contentcast.matching.search_tree.part import FACTORED_TREES_AT_MOST, Part
 from contentcast.matching.search_tree.pattern_sets import PatternTests, anchor
 from contentcast.matching.search_tree.rows import Rows
 from contentcast.model import Attribute, EventBatch, Space
-from contentcast.model.patterns import Pattern
+from contentcast.model.values.patterns import Pattern
 
 TRADES = Space("trades", issue="string", price="float")
 

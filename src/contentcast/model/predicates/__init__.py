@@ -1,0 +1,1 @@
+"""What a subscription means: constraints, predicates, their normal form, covering, and tables of many."""

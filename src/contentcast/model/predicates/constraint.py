@@ -1,0 +1,182 @@
+"""What one conjunction asks of one attribute: a set of values, and whether the attribute may be absent.
+
+A constraint is a subset of (the values of the kind) plus "absent", so `IS NULL`, `IS NOT NULL` and an advertisement's "may be
+left out" need no cases of their own. For strings the values are ranges narrowed by LIKE patterns that must, or must not, match;
+prefixes, sets and excluded sets are ranges (see `ranges`), so only suffix, contains and general patterns stay patterns.
+Rule: a constraint is canonical once built by `Constraint.of`: no pattern that the rest already implies, none on finite sets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from contentcast.model.values.kinds import TOP, Kind, Value
+from contentcast.model.values.patterns import Pattern, escaped, have_no_match, imply_together
+from contentcast.model.values.ranges import Ranges, prefix_of
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """`like` patterns all match, `unlike` patterns all do not; both sorted."""
+
+    ranges: Ranges
+    absent: bool = False
+    like: tuple[Pattern, ...] = ()
+    unlike: tuple[Pattern, ...] = ()
+
+    @classmethod
+    def of(cls, ranges: Ranges, absent: bool = False, like: tuple[Pattern, ...] = (), unlike: tuple[Pattern, ...] = ()) -> Self:
+        if not like and not unlike:
+            return cls(ranges, absent)
+        for pattern in like:
+            ranges = ranges & Ranges.prefix(pattern.prefix)
+        points = _points(ranges)
+        if points is not None:
+            kept = [
+                each
+                for each in points
+                if all(pattern.matches(each) for pattern in like) and not any(pattern.matches(each) for pattern in unlike)
+            ]
+            return cls(Ranges.points(ranges.kind, kept), absent)
+        like = _least(like)
+        if _contradictory(ranges, like, unlike):
+            return cls(Ranges.nothing(ranges.kind), absent)
+        known = (*like, *_pattern_of(ranges))
+        like = tuple(sorted(each for each in like if not each.is_prefix and not _by_ranges(ranges, each)))
+        unlike = _greatest(tuple(each for each in unlike if not have_no_match((*known, each))))
+        return cls(ranges, absent, like, unlike)
+
+    @classmethod
+    def present(cls, kind: Kind) -> Self:
+        return cls(Ranges.everything(kind))
+
+    @classmethod
+    def missing(cls, kind: Kind) -> Self:
+        return cls(Ranges.nothing(kind), absent=True)
+
+    def accepts(self, value: Value | None) -> bool:
+        """None is absent."""
+        if value is None:
+            return self.absent
+        return (
+            value in self.ranges
+            and all(pattern.matches(value) for pattern in self.like)
+            and not any(pattern.matches(value) for pattern in self.unlike)
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.absent and not self.ranges
+
+    @property
+    def is_anything(self) -> bool:
+        return self.absent and self.ranges.is_everything and not self.like and not self.unlike
+
+    @property
+    def only_ranges(self) -> bool:
+        return not self.like and not self.unlike
+
+    def __and__(self, other: Constraint) -> Constraint:
+        return Constraint.of(
+            self.ranges & other.ranges,
+            self.absent and other.absent,
+            tuple(sorted({*self.like, *other.like})),
+            tuple(sorted({*self.unlike, *other.unlike})),
+        )
+
+    def union(self, other: Constraint) -> Constraint | None:
+        """Both together as one constraint, or None where one constraint cannot say it."""
+        absent = self.absent or other.absent
+        if (self.like, self.unlike) == (other.like, other.unlike):
+            return Constraint.of(self.ranges | other.ranges, absent, self.like, self.unlike)
+        if not self.ranges:
+            return Constraint(other.ranges, absent, other.like, other.unlike)
+        if not other.ranges:
+            return Constraint(self.ranges, absent, self.like, self.unlike)
+        if self._covers_values(other):
+            return Constraint(self.ranges, absent, self.like, self.unlike)
+        if other._covers_values(self):
+            return Constraint(other.ranges, absent, other.like, other.unlike)
+        return None
+
+    def complement(self) -> Constraint | None:
+        """All that this one does not accept, or None where one constraint cannot say it."""
+        return Constraint(self.ranges.complement(), not self.absent) if self.only_ranges else None
+
+    def covers(self, narrow: Constraint) -> bool:
+        """Does all that the narrow one accepts pass here? Exact without patterns; with them a "no" may be wrong."""
+        return (self.absent or not narrow.absent) and self._covers_values(narrow)
+
+    def _covers_values(self, narrow: Constraint) -> bool:
+        if not narrow.ranges <= self.ranges:
+            return False
+        if self.only_ranges:
+            return True
+        points = _points(narrow.ranges)
+        if points is not None:
+            return all(self.accepts(each) for each in points)
+        known = (*narrow.like, *_pattern_of(narrow.ranges))
+        return all(imply_together(known, wanted) for wanted in self.like) and all(
+            have_no_match((*known, unwanted)) or any(unwanted.implies(each) for each in narrow.unlike)
+            for unwanted in self.unlike
+        )
+
+    def overlaps(self, other: Constraint) -> bool:
+        """Is there something that both accept? Exact without patterns; with them a "yes" may be wrong."""
+        if self.absent and other.absent:
+            return True
+        if self.only_ranges and other.only_ranges:
+            return not self.ranges.isdisjoint(other.ranges)
+        return not (self & other).is_empty
+
+    def sort_key(self) -> tuple[Any, ...]:
+        return (self.absent, self.ranges.cuts, self.like, self.unlike)
+
+
+def _points(ranges: Ranges) -> tuple[Value, ...] | None:
+    """The values one by one if each interval is a single value."""
+    return ranges.values(most=max(1, len(ranges.cuts) // 2))
+
+
+def _pattern_of(ranges: Ranges) -> tuple[Pattern, ...]:
+    """The prefix that all the ranges share, as a pattern, if they share one."""
+    if not ranges:
+        return ()
+    low, high = ranges.cuts[0], ranges.cuts[-1]
+    prefix = prefix_of(low, high)
+    if prefix is None and high is not TOP:
+        same = next(
+            (at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), min(len(low), len(high))
+        )
+        prefix = low[:same]
+    return (Pattern.of(escaped(prefix) + "%"),) if prefix else ()
+
+
+def _by_ranges(ranges: Ranges, wanted: Pattern) -> bool:
+    return any(each.implies(wanted) for each in _pattern_of(ranges))
+
+
+def _least(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
+    """Those that no other one implies."""
+    kept: list[Pattern] = []
+    for pattern in sorted(set(patterns)):
+        if not any(each.implies(pattern) for each in kept):
+            kept = [each for each in kept if not pattern.implies(each)] + [pattern]
+    return tuple(sorted(kept))
+
+
+def _greatest(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
+    """Those that imply no other one."""
+    kept: list[Pattern] = []
+    for pattern in sorted(set(patterns)):
+        if not any(pattern.implies(each) for each in kept):
+            kept = [each for each in kept if not each.implies(pattern)] + [pattern]
+    return tuple(sorted(kept))
+
+
+def _contradictory(ranges: Ranges, like: tuple[Pattern, ...], unlike: tuple[Pattern, ...]) -> bool:
+    if not ranges:
+        return True
+    wanted = (*like, *_pattern_of(ranges))
+    return have_no_match(wanted) or any(imply_together(wanted, unwanted) for unwanted in unlike)

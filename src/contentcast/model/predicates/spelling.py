@@ -1,0 +1,105 @@
+"""A canonical predicate back as a syntax tree: the shortest tests that say the same.
+
+The way back from `tree.normalise`: whatever comes out here normalises to an equal predicate again. The printer turns it into
+text, and the oracle judges with it predicates that never had a text (intersections, unions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.predicate import Conjunction, Predicate
+from contentcast.model.predicates.tree import And, Between, Compare, Constant, In, IsNull, Like, Not, Or, TextTest, Tree
+from contentcast.model.values.patterns import Pattern, Wildcard
+from contentcast.model.values.ranges import Interval, Ranges, prefix_of
+
+_INFINITE = {float("inf"), float("-inf")}  # no literal says them; a bound beside them does
+
+
+def tree_of(predicate: Predicate) -> Tree:
+    """The predicate's own syntax if it has one, else its spelling."""
+    return predicate.tree if predicate.tree is not None else spell(predicate)
+
+
+def spell(predicate: Predicate) -> Tree:
+    if predicate.is_nothing:
+        return Constant(False)
+    return _either([_conjunction(each) for each in predicate.conjunctions])
+
+
+def _either(trees: list[Tree]) -> Tree:
+    return trees[0] if len(trees) == 1 else Or(tuple(trees))
+
+
+def _both(trees: list[Tree]) -> Tree:
+    return trees[0] if len(trees) == 1 else And(tuple(trees))
+
+
+def _conjunction(conjunction: Conjunction) -> Tree:
+    parts: list[Tree] = []
+    for name, constraint in conjunction.items:
+        spelt = spell_constraint(name, constraint)
+        parts += spelt.parts if isinstance(spelt, And) else (spelt,)
+    return _both(parts) if parts else Constant(True)
+
+
+def spell_constraint(name: str, constraint: Constraint) -> Tree:
+    if not constraint.ranges:
+        return IsNull(name) if constraint.absent else Constant(False)
+    parts: list[Tree] = [_pattern(name, each) for each in constraint.like]
+    parts += [Not(_pattern(name, each)) for each in constraint.unlike]
+    implied = Ranges.everything(constraint.ranges.kind)
+    for each in constraint.like:
+        implied = implied & Ranges.prefix(each.prefix)
+    if constraint.ranges != implied:
+        spelt = _ranges(name, constraint.ranges)
+        parts = [*(spelt.parts if isinstance(spelt, And) else (spelt,)), *parts]
+    if not parts:
+        parts.append(Not(IsNull(name)))
+    return Or((IsNull(name), _both(parts))) if constraint.absent else _both(parts)
+
+
+def _ranges(name: str, ranges: Ranges) -> Tree:
+    outside = ranges.complement()
+    excluded = outside.values(most=len(outside.cuts) // 2) if len(outside.cuts) <= len(ranges.cuts) else None
+    if excluded and ranges.kind.name != "bool" and not _INFINITE.intersection(excluded):
+        return Compare(name, "<>", excluded[0]) if len(excluded) == 1 else Not(In(name, excluded))
+    points: list[object] = []
+    spans: list[Tree] = []
+    for (low, high), interval in zip(ranges.pairs(), ranges.intervals(), strict=True):
+        prefix = prefix_of(low, high)
+        if interval.low == interval.high and interval.low is not None:
+            points.append(interval.low)
+        elif prefix is not None:
+            spans.append(TextTest(name, "startswith", prefix))
+        else:
+            spans.append(_both(list(_interval(name, interval))))
+    if points:
+        spans.insert(0, Compare(name, "=", points[0]) if len(points) == 1 else In(name, tuple(points)))
+    return _either(spans) if spans else Not(IsNull(name))
+
+
+def _interval(name: str, interval: Interval) -> Iterator[Tree]:
+    low, low_closed, high, high_closed = interval
+    if low is not None and high is not None and low_closed and high_closed:
+        yield Between(name, low, high)
+        return
+    if low is not None:
+        yield Compare(name, ">=" if low_closed else ">", low)
+    if high is not None:
+        yield Compare(name, "<=" if high_closed else "<", high)
+    if low is None and high is None:
+        yield Not(IsNull(name))
+
+
+def _pattern(name: str, pattern: Pattern) -> Tree:
+    """endswith and contains where they say it, which is how people think of them."""
+    tokens = pattern.tokens
+    inner = [token for token in tokens if isinstance(token, str)]
+    if inner and tokens[0] is Wildcard.RUN:
+        if len(inner) == len(tokens) - 1:
+            return TextTest(name, "endswith", "".join(inner))
+        if len(inner) == len(tokens) - 2 and tokens[-1] is Wildcard.RUN:
+            return TextTest(name, "contains", "".join(inner))
+    return Like(name, pattern.text)

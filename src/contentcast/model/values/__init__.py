@@ -1,0 +1,1 @@
+"""Values and sets of them: kinds, order-preserving keys, ranges, string patterns."""

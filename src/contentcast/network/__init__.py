@@ -1,0 +1,1 @@
+"""Networks of brokers: topologies, their spanning trees, named ones, files of them, and pictures."""

@@ -1,0 +1,344 @@
+"""The main job: a feed of events and a table of subscriptions through all steps of the pipeline, into one folder of tables.
+
+    ingest            out/events          the events, each with its number
+                      out/quarantine      records that are none, with the reason
+    match, deliver    out/deliveries      who gets what, in a folder for each broker (`delivering`)
+                      out/subscriptions   as they came;  out/refused: those that cannot be read, with the reason
+    learn             out/learnt          plan.json and rates: what the history says
+    route             out/routes          protocols, links, brokers, latencies: what each protocol of the catalog costs
+    report            out/report.html     all of it to look at (`report`);  out/job.json: the totals
+
+Rule: everything is written beside `out`, and gets its name by one rename when all of it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import mkdtemp
+from time import perf_counter
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from contentcast import __version__, catalog
+from contentcast.hosting.ledger import LATENCY_BINS
+from contentcast.model import ContentcastError
+from contentcast.pipeline.examples import Example, examples
+from contentcast.pipeline.feeds import EVENTS_A_TASK, Feed, kept_subscriptions
+from contentcast.spark.delivering import EVENT, Delivered, match_and_deliver
+from contentcast.spark.learn import Learnt, learn
+from contentcast.spark.reading import BAD
+from contentcast.spark.route import Totals, route_totals
+from contentcast.spark.session import quiet_loggers, session
+from contentcast.spark.subscriptions.indexes import Prepared, prepare
+
+SUMMARY: Final = "job.json"
+MADE_BY: Final = "contentcast run"
+SAMPLED: Final = {"link-matching-paper": 8}
+"""Of more than SAMPLED_FROM events such a protocol routes one in so many. The paper's own form takes 13.6 CPU seconds for
+65,536 market events at 100,000 subscriptions, the other six of the catalog 19.2 s together: it would be half of the job."""
+SAMPLED_FROM: Final = 200_000
+TASKS: Final = "spark.sql.files.minPartitionNum"
+SHOWN: Final = 12
+"""Bad records and refused subscriptions in the report."""
+
+Step = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Routed:
+    """What a protocol came to on `events` of the events: all, or every so many-th."""
+
+    totals: Totals
+    events: int
+
+    def row(self, all_events: int, least: int) -> dict[str, Any]:
+        """Scaled to all events if it was a sample."""
+        scale = all_events / self.events if self.events else 1.0
+        totals = self.totals
+        sums = {
+            "messages": totals.messages.sum(),
+            "bytes": totals.bytes.sum(),
+            "deliveries": totals.deliveries.sum(),
+            "steps": totals.steps.sum(),
+        }
+        scaled = {name: round(int(value) * scale) for name, value in sums.items()}
+        return {
+            "protocol": totals.protocol,
+            "events": self.events,
+            **scaled,
+            "steps_per_event": int(sums["steps"]) / self.events if self.events else 0.0,
+            "p50_s": _number(totals.latency_s(0.50)),
+            "p99_s": _number(totals.latency_s(0.99)),
+            "times_least": scaled["messages"] / least if least else None,
+            "busiest_broker_s": float(totals.busy_s.max(initial=0.0)) * scale,
+        }
+
+
+@dataclass
+class Facts:
+    """All that the table and the report are made of."""
+
+    feed: Feed
+    machine: dict[str, str]
+    events: int = 0
+    bad: int = 0
+    subscriptions: int = 0
+    refused: int = 0
+    delivered: Delivered = field(default_factory=Delivered)
+    learnt: Learnt | None = None
+    routes: dict[str, Routed] = field(default_factory=dict)
+    examples: list[Example] = field(default_factory=list)
+    quarantined: list[dict[str, Any]] = field(default_factory=list)
+    refusals: list[dict[str, Any]] = field(default_factory=list)
+    took_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def least(self) -> int:
+        return int(self.delivered.least.sum())
+
+    def protocols(self) -> list[dict[str, Any]]:
+        return [each.row(self.events, self.least) for each in self.routes.values()]
+
+    def summary(self) -> dict[str, Any]:
+        matching_s = self.took_s["match and deliver"]
+        unwanted = int(self.delivered.fan_out[0]) if self.events else 0
+        return {
+            "made by": MADE_BY,
+            "version": __version__,
+            "title": self.feed.title,
+            "command": self.feed.told,
+            "topology": self.feed.topology_name if self.feed.topology is not None else None,
+            "events": self.events,
+            "bad records": self.bad,
+            "subscriptions": self.subscriptions,
+            "bad predicates": self.refused,
+            "matches": self.delivered.matches,
+            "events nobody wants": unwanted,
+            "events/s": round(self.events / matching_s),
+            "lower bound": {"messages": self.least} if self.routes else None,
+            "protocols": self.protocols(),
+            "not routed": self.feed.unrouted,
+            "seconds": {name: round(took, 3) for name, took in self.took_s.items()},
+            "machine": self.machine,
+        }
+
+
+@contextmanager
+def job_session(master: str, memory: str | None = None) -> Iterator[SparkSession]:
+    """A session for one job, or the one that already runs."""
+    before = SparkSession.getActiveSession()
+    settings = {} if memory is None else {"spark.driver.memory": memory, "spark.executor.memory": memory}
+    spark = session("contentcast run", master=master, **settings)
+    try:
+        with quiet_loggers():
+            yield spark
+    finally:
+        if before is None:
+            spark.stop()
+
+
+def run_job(spark: SparkSession, feed: Feed, out: Path, protocols: Sequence[str] | None, step: Step) -> Facts:
+    """Runs every step; `out` appears at the end, and replaces what is there. `step(name)` is entered for each."""
+    from contentcast.pipeline.report import write_report
+
+    names = list(dict.fromkeys(protocols or catalog.PROTOCOLS))
+    for name in names:
+        catalog.protocol(name)
+    facts = Facts(feed, machine(spark))
+    with _many_tasks(spark), _appearing(out) as folder:
+        work = _Work(spark, facts, folder, step)
+        events = work.ingest()
+        prepared = work.match(events)
+        work.learn(events)
+        work.route(events, prepared, names)
+        with work.timed("report"):
+            facts.examples = examples(events, prepared, feed.subscriptions, feed.space, feed.publisher, feed.topology)
+            _write_routes(facts, folder / "routes")
+            write_report(facts, folder / "report.html")
+        (folder / SUMMARY).write_text(json.dumps(facts.summary(), indent=1) + "\n")
+    return facts
+
+
+def is_ours(out: Path) -> bool:
+    """Was this folder written by a job?"""
+    try:
+        return bool(json.loads((out / SUMMARY).read_text())["made by"] == MADE_BY)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+@contextmanager
+def _many_tasks(spark: SparkSession) -> Iterator[None]:
+    """A step may set how many tasks read a table; after the job the session is as before."""
+    before = spark.conf.get(TASKS, None)
+    try:
+        yield
+    finally:
+        spark.conf.unset(TASKS) if before is None else spark.conf.set(TASKS, before)
+
+
+@contextmanager
+def _appearing(out: Path) -> Iterator[Path]:
+    out = out.absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(mkdtemp(prefix=f".{out.name}.unfinished-", dir=out.parent))
+    try:
+        yield unfinished
+        unfinished.chmod(0o755)
+        if out.exists():
+            old = Path(mkdtemp(prefix=f".{out.name}.replaced-", dir=out.parent))
+            out.rename(old / out.name)
+            unfinished.rename(out)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            unfinished.rename(out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+class _Work:
+    """The steps, each writing its tables."""
+
+    def __init__(self, spark: SparkSession, facts: Facts, folder: Path, step: Step) -> None:
+        self.spark, self.facts, self.feed, self.folder, self.step = spark, facts, facts.feed, folder, step
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        started = perf_counter()
+        with self.step(name):
+            yield
+        self.facts.took_s[name] = perf_counter() - started
+
+    def ingest(self) -> DataFrame:
+        facts, feed = self.facts, self.feed
+        good = feed.numbered(feed.events.good)
+        tally = feed.events.tally
+        assert tally is not None
+        with self.timed("ingest"):
+            good.write.parquet(str(self.folder / "events"))
+            facts.bad = tally.bad.value
+            facts.events = tally.events.value - facts.bad
+            if facts.bad:  # the records are read once more, which a clean feed is spared
+                feed.events.quarantine.write.parquet(str(self.folder / "quarantine"))
+                facts.quarantined = [
+                    row.asDict() for row in self.spark.read.parquet(str(self.folder / "quarantine")).head(SHOWN)
+                ]
+            else:
+                write_table(BAD.empty_table(), self.folder / "quarantine")
+            # As many tasks as there are chunks of work: a bar that moves, and memory that does not grow with the feed.
+            tasks = feed.tasks or max(2, -(-facts.events // EVENTS_A_TASK))
+            self.spark.conf.set(TASKS, str(tasks))
+            events = self.spark.read.schema(good.schema).parquet(str(self.folder / "events"))
+            self._check_publishers(events)
+        return events
+
+    def _check_publishers(self, events: DataFrame) -> None:
+        topology, publisher = self.feed.topology, self.feed.publisher
+        if topology is None or publisher is None:
+            return
+        for (found,) in events.select(publisher).distinct().collect():
+            if found is None or str(found) not in topology:
+                raise ContentcastError(f"an event enters at {found!r}, which is no broker of the topology")
+
+    def match(self, events: DataFrame) -> Prepared:
+        facts, feed = self.facts, self.feed
+        write_table(feed.subscriptions, self.folder / "subscriptions")
+        with self.timed("prepare"):
+            prepared = prepare(feed.subscriptions, feed.space)
+        refused = prepared.refused()
+        write_table(refused, self.folder / "refused")
+        facts.subscriptions, facts.refused = prepared.count, prepared.refused_count
+        facts.refusals = refused.slice(0, SHOWN).to_pylist()
+        with self.timed("match and deliver"):
+            facts.delivered = match_and_deliver(
+                events, prepared, self.folder / "deliveries", publisher=feed.publisher, topology=feed.topology
+            )
+        return prepared
+
+    def learn(self, events: DataFrame) -> None:
+        with self.timed("learn"):
+            learnt = learn(events, self.feed.subscriptions, self.feed.space, publisher=self.feed.publisher)
+        (self.folder / "learnt").mkdir()
+        learnt.plan.save(self.folder / "learnt" / "plan.json")
+        pq.write_table(learnt.rates, self.folder / "learnt" / "rates.parquet")
+        self.facts.learnt = learnt
+
+    def route(self, events: DataFrame, prepared: Prepared, protocols: Sequence[str]) -> None:
+        """One job for each protocol, so that workers hold the routers of one at a time and the bar shows which it is."""
+        feed, facts = self.feed, self.facts
+        if feed.topology is None or feed.publisher is None:
+            return
+        subscriptions = kept_subscriptions(feed.subscriptions, prepared.refused())
+        for name in protocols:
+            every = SAMPLED.get(name, 1) if facts.events > SAMPLED_FROM else 1
+            chosen = events.where(F.col(EVENT) % every == 0) if every > 1 else events
+            with self.timed(f"route {name}"):
+                totals = route_totals(chosen, subscriptions, feed.space, feed.topology, [name], publisher=feed.publisher)
+                count = chosen.count() if every > 1 else facts.events
+            facts.routes[name] = Routed(totals[name], count)
+
+
+# --- tables
+
+
+def write_table(table: pa.Table, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, folder / "part-0.parquet")
+
+
+def _write_routes(facts: Facts, folder: Path) -> None:
+    if not facts.routes:
+        return
+    folder.mkdir()
+    totals = [each.totals for each in facts.routes.values()]
+    pq.write_table(pa.Table.from_pylist(facts.protocols()), folder / "protocols.parquet")
+    pq.write_table(pa.concat_tables([each.links() for each in totals]), folder / "links.parquet")
+    pq.write_table(pa.concat_tables([each.brokers() for each in totals]), folder / "brokers.parquet")
+    rows = [
+        {"protocol": each.protocol, "at_most_s": float(bound), "deliveries": int(count)}
+        for each in totals
+        for bound, count in zip((*LATENCY_BINS, float("inf")), each.latencies, strict=True)
+        if count
+    ]
+    schema = pa.schema([("protocol", pa.string()), ("at_most_s", pa.float64()), ("deliveries", pa.int64())])
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "latencies.parquet")
+
+
+def _number(value: float) -> float | None:
+    return value if value == value else None
+
+
+def machine(spark: SparkSession) -> dict[str, str]:
+    jvm: Any = spark._jvm
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "contentcast": __version__,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "processor": f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GB",
+        "system": f"{platform.system()} {platform.machine()}",
+        "Python": platform.python_version(),
+        "Spark": f"{spark.version}, {spark.sparkContext.master}",
+        "Java": str(jvm.java.lang.System.getProperty("java.version")),
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown processor"

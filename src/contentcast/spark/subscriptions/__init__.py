@@ -1,0 +1,1 @@
+"""The table of subscriptions on Spark: read, checked, split in shards, built as index files for workers."""

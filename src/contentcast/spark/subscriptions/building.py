@@ -1,0 +1,81 @@
+"""One version of prepared subscriptions, written as files: an index for each shard, the columns, what was refused, the shards.
+
+Rule: each file appears whole under its name, the description last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+import contentcast as cc
+from contentcast.language import parse_many
+from contentcast.model.errors import ContentcastError
+from contentcast.model.space import Space
+from contentcast.spark.subscriptions.shards import ONE, Shards, split
+from contentcast.spark.subscriptions.tables import ID, REFUSED, Checked
+
+IDS_ALONE: Final = pa.schema([pa.field(ID, pa.int64())])
+
+
+class About(msgspec.Struct, frozen=True):
+    """`by_row`: the ids in the index are rows of the columns; else there are no columns and they are the subscriptions' own."""
+
+    shards: Shards = ONE
+    by_row: bool = True
+
+
+def build(space: Space, shards: Shards, checked: Checked, path: Callable[[str], Path]) -> int:
+    """The files of a table; returns how many of its rows were refused."""
+    errors: dict[int, ContentcastError] = {}
+    if shards == ONE:
+        table = parse_many(space, checked.texts, on_error="reject")
+        errors = dict(table.refused)
+        index = cc.MatchIndex(space)
+        index.add_many(range(len(table)), table)
+        index.save(path("index-0"))
+    else:
+        for shard, (rows, refused) in enumerate(split(space, checked.texts, shards)):
+            errors |= refused
+            index = cc.MatchIndex(space)
+            index.add_many(rows, checked.texts.take(pa.array(rows)))
+            index.save(path(f"index-{shard}"))
+    refused_rows = checked.refuse(errors)
+    _write(path("columns"), checked.columns)
+    _write(path("refused"), refused_rows)
+    _describe(path("about"), About(shards))
+    return int(refused_rows.num_rows)
+
+
+def file_index(index: cc.MatchIndex, path: Callable[[str], Path]) -> None:
+    """The files of an index that somebody else built; it has ids and no columns."""
+    index.save(path("index-0"))
+    _write(path("refused"), REFUSED.empty_table())
+    _describe(path("about"), About(by_row=False))
+
+
+def read_about(path: Path) -> About:
+    return msgspec.json.decode(path.read_bytes(), type=About)
+
+
+def _describe(path: Path, about: About) -> None:
+    _replace(path, lambda part: part.write_bytes(msgspec.json.encode(about)))
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    def write(part: Path) -> None:
+        with pa.ipc.new_file(part, table.schema) as file:
+            file.write_table(table)
+
+    _replace(path, write)
+
+
+def _replace(path: Path, write: Callable[[Path], Any]) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    write(part)
+    part.replace(path)
