@@ -6,13 +6,12 @@ Steps, copies and bytes are exact counts. Times are CPU seconds of the one threa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks.report import Result, Table, times
-from contentcast.catalog import PROTOCOLS, router
+from contentcast.catalog import PROTOCOLS, make_router
 from contentcast.hosting.costs import PAPER_FAST
 from contentcast.hosting.instant import Instant
 from contentcast.hosting.ledger import Ledger, percentile
@@ -42,8 +41,7 @@ def by_columns(scenario: Scenario, events: int, subscriptions: int) -> list[dict
     rows = []
     for name in PROTOCOLS:
         ledger = Ledger(topology, PAPER_FAST)
-        routers: Callable[[str], Router] = lambda broker, name=name: router(name, broker, setup)  # type: ignore[misc] # noqa: E731 - defaults bind
-        instant = Instant(topology, routers)
+        instant = Instant(topology, make_router(name, setup))
         for broker in topology.brokers:
             mine = np.flatnonzero(brokers == broker)
             if len(mine):

@@ -1,9 +1,17 @@
-"""Names of protocols, for the command line, experiments and Spark: `router("link-matching", "b", setup)`."""
+"""Names of protocols, for the command line, experiments and Spark, and what each of them promises.
+
+    make_router("link-matching", Setup(topology=network))      a function that makes the router of each broker, for any host
+
+A protocol from outside this package is named by its class: `package.module:Class`.
+Rule: a promise is declared here and nowhere else, and the conformance suite tests it for every protocol that declares it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
 from typing import Any, Final
 
 from contentcast.model.errors import ContentcastError, nearest
@@ -11,40 +19,118 @@ from contentcast.routing.contract import Router
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.link_matching import Hybrid, LinkMatching
 from contentcast.routing.match_first import MatchFirst
-from contentcast.routing.setup import Setup
+from contentcast.routing.reliable import Reliable
+from contentcast.routing.setup import Life, MakeRouter, Setup
 from contentcast.routing.two_tier import TwoTier
+
+
+class Promise(Enum):
+    """What a protocol can promise. Every one has a faulty router in the conformance suite that breaks it and is caught."""
+
+    EXACT = "each subscriber gets each event that matches, once, and no other"
+    NO_LINK_TWICE = "no event crosses a link twice in the same direction"
+    NOTHING_FOR_NOBODY = "no link carries an event that nobody behind it wants"
+    SURVIVES_CRASHES = "when brokers have crashed and come back, everybody gets what matches again"
+    STEPS = "tells the steps of matching"
+
+
+ALWAYS: Final = frozenset({Promise.EXACT, Promise.SURVIVES_CRASHES})
+BY_TREES: Final = ALWAYS | {Promise.NO_LINK_TWICE, Promise.STEPS}
+"""Events follow the spanning trees of the brokers where they enter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How to make a router of it, and what it does in one line."""
+    """How to make a router of it, what it does in one line, and what it promises."""
 
     make: Callable[..., Router]
     description: str
     options: tuple[tuple[str, Any], ...] = ()
+    promises: frozenset[Promise] = ALWAYS
 
 
 PROTOCOLS: Final[dict[str, Protocol]] = {
-    "link-matching": Protocol(LinkMatching, "each broker matches as far as it takes to know the links"),
-    "link-matching-paper": Protocol(
-        LinkMatching, "the same with a link for each client, as published", (("client_links", True),)
+    "link-matching": Protocol(
+        LinkMatching,
+        "each broker matches as far as it takes to know the links",
+        promises=BY_TREES | {Promise.NOTHING_FOR_NOBODY},
     ),
-    "hybrid": Protocol(Hybrid, "link matching that guesses Yes where the past says so"),
-    "flooding": Protocol(Flooding, "every event to every broker"),
-    "match-first": Protocol(MatchFirst, "matched where it enters, the list of subscribers in the header"),
-    "match-first-unicast": Protocol(MatchFirst, "matched where it enters, a copy for each subscriber", (("unicast", True),)),
-    "two-tier": Protocol(TwoTier, "matched where it enters, sent to the brokers that want it, matched again there"),
+    "link-matching-paper": Protocol(
+        LinkMatching,
+        "the same with a link for each client, as published",
+        (("client_links", True),),
+        BY_TREES | {Promise.NOTHING_FOR_NOBODY},
+    ),
+    "hybrid": Protocol(Hybrid, "link matching that guesses Yes where the past says so", promises=BY_TREES),
+    "flooding": Protocol(Flooding, "every event to every broker", promises=BY_TREES),
+    "match-first": Protocol(
+        MatchFirst,
+        "matched where it enters, the list of subscribers in the header",
+        promises=BY_TREES | {Promise.NOTHING_FOR_NOBODY},
+    ),
+    "match-first-unicast": Protocol(
+        MatchFirst,
+        "matched where it enters, a copy for each subscriber",
+        (("unicast", True),),
+        ALWAYS | {Promise.NOTHING_FOR_NOBODY, Promise.STEPS},
+    ),
+    "two-tier": Protocol(
+        TwoTier,
+        "matched where it enters, sent to the brokers that want it, matched again there",
+        promises=BY_TREES | {Promise.NOTHING_FOR_NOBODY},
+    ),
 }
 
 
+def promising(promise: Promise) -> list[str]:
+    """The protocols that promise it."""
+    return [name for name, each in PROTOCOLS.items() if promise in each.promises]
+
+
 def protocol(name: str) -> Protocol:
+    """A protocol of this package by its name, or one from outside as `package.module:Class`."""
+    if ":" in name:
+        return _from_outside(name)
     try:
         return PROTOCOLS[name]
     except KeyError:
-        raise ContentcastError(f"there is no protocol {name!r}{nearest(name, PROTOCOLS, 'there are')}") from None
+        raise ContentcastError(
+            f"there is no protocol {name!r}{nearest(name, PROTOCOLS, 'there are')}; your own is package.module:Class"
+        ) from None
+
+
+def _from_outside(name: str) -> Protocol:
+    module, _, found = name.partition(":")
+    try:
+        made = getattr(import_module(module), found)
+    except ImportError as reason:
+        raise ContentcastError(f"the protocol {name}: {module} cannot be imported: {reason}") from None
+    except AttributeError:
+        raise ContentcastError(f"the protocol {name}: {module} has no {found!r}") from None
+    if not callable(made) or not hasattr(made, "handle"):
+        raise ContentcastError(f"the protocol {name}: a router is a class with handle(input, now), made with (broker, setup)")
+    description = (made.__doc__ or name).strip().splitlines()[0]
+    return Protocol(made, description, promises=getattr(made, "PROMISES", ALWAYS))
 
 
 def router(name: str, broker: str, setup: Setup, **options: Any) -> Router:
     """A router of this protocol for one broker."""
     chosen = protocol(name)
     return chosen.make(broker, setup, **{**dict(chosen.options), **options})
+
+
+def make_router(
+    protocol: str | Callable[[str, Setup], Router], setup: Setup | None = None, *, reliable: bool = False, **options: Any
+) -> MakeRouter:
+    """The function by which a host makes routers: of a protocol by its name, or of what makes one from a broker and a set-up.
+
+    All brokers share the set-up, and so its forest. `reliable`: over links that lose, repeat and reorder.
+    """
+    shared = Setup() if setup is None else setup
+
+    def make(broker: str, life: Life) -> Router:
+        mine = shared.living(life)
+        made = router(protocol, broker, mine, **options) if isinstance(protocol, str) else protocol(broker, mine, **options)
+        return Reliable(made, life.incarnation) if reliable else made
+
+    return make

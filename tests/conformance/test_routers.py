@@ -16,13 +16,12 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from contentcast.catalog import PROTOCOLS, router
+from contentcast.catalog import PROTOCOLS, make_router
 from contentcast.hosting.instant import Instant
 from contentcast.language import parse_predicate
 from contentcast.matching import Scan
 from contentcast.model import ContentcastError, EventBatch, Predicate, Space, Subscription, SubscriptionBatch
 from contentcast.network.topology import Topology
-from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Deliver, Effect, Input, Published, Send, Subscribed, Unsubscribed
 from contentcast.routing.setup import Setup
 from contentcast.wire import Publish
@@ -35,15 +34,12 @@ class Network:
     """Routers of one protocol on a network where everything happens at once, and what the oracle says about it."""
 
     def __init__(self, protocol: str, topology: Topology, *, configured: bool) -> None:
-        forest = Forest()
         known = topology if configured else None
         self.topology = topology
         self.delivered: Counter[Pair] = Counter()
         self.crossed: Counter[tuple[str, str, int]] = Counter()
         self.wanted: dict[int, Subscription] = {}
-        self.instant = Instant(
-            topology, lambda broker: router(protocol, broker, Setup(topology=known, forest=forest)), self.watch
-        )
+        self.instant = Instant(topology, make_router(protocol, Setup(topology=known)), self.watch)
 
     def watch(self, broker: str, input: Input, effects: list[Effect]) -> None:
         for effect in effects:

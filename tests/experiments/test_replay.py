@@ -10,7 +10,6 @@ from contentcast.experiments.routes import CLIENT_DELAY_S, enough, route
 from contentcast.hosting.costs import PAPER_FAST, Costs
 from contentcast.model import ContentcastError
 from contentcast.network.named import gryphon, network, placed
-from contentcast.routing.audience import Forest
 from contentcast.routing.setup import Setup
 from contentcast.simulation.load import publish_poisson, subscribe
 from contentcast.simulation.world import World
@@ -25,10 +24,10 @@ SUBSCRIPTIONS, EVENTS, SEED, RATE = 600, 240, 3, 700.0
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_replay_has_the_queues_and_latencies_of_the_world(protocol: str, options: dict[str, str]) -> None:
-    topology, source, forest = gryphon(), scenario("gryphon", seed=SEED, decay=0.85), Forest()
+    topology, source = gryphon(), scenario("gryphon", seed=SEED, decay=0.85)
     world = World(
         topology,
-        lambda broker, incarnation: catalog.router(protocol, broker, Setup(incarnation, topology, forest), **options),
+        catalog.make_router(protocol, Setup(topology=topology), **options),
         announce=False,
         watch=topology.brokers,
     )

@@ -3,6 +3,7 @@ events)."""
 
 from __future__ import annotations
 
+from contentcast.catalog import make_router
 from contentcast.hosting.instant import Instant
 from contentcast.language import parse_predicate
 from contentcast.matching.search_tree.explain import explain_links
@@ -11,7 +12,6 @@ from contentcast.network.topology import Topology
 from contentcast.routing.contract import Deliver, Effect, Published, Send, Subscribed
 from contentcast.routing.link_matching import LinkMatching
 from contentcast.routing.link_matching.masks import VirtualLinks, unpacked
-from contentcast.routing.setup import Setup
 from contentcast.wire import Publish
 
 LINE = Topology.of("ABCD", [("A", "B"), ("B", "C"), ("C", "D")])
@@ -23,7 +23,7 @@ def watched(topology: Topology) -> tuple[Instant, list[tuple[str, Effect]]]:
     """A network of link-matching routers, and everything they ask for."""
     seen: list[tuple[str, Effect]] = []
     watch = lambda broker, _, effects: seen.extend((broker, each) for each in effects)  # noqa: E731
-    return Instant(topology, lambda broker: LinkMatching(broker, Setup(), client_links=True), watch), seen
+    return Instant(topology, make_router(LinkMatching, client_links=True), watch), seen
 
 
 def trits(links: VirtualLinks, publisher: str, order: list[int], clients: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -13,9 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contentcast.language import parse_predicate
-from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
+from contentcast.model import Advertisement, Constraint, EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.wire import (
+    NO_HEADER,
+    Advertisements,
+    DeclaredSpaces,
     Frame,
+    Header,
     Interest,
     Known,
     Mark,
@@ -24,14 +29,15 @@ from contentcast.wire import (
     Publish,
     Unframer,
     WireError,
+    bytes_alone,
     decode,
     encode,
     frame,
     message_bytes,
 )
 from contentcast.wire.columns import COLUMNS_FROM
-from contentcast.wire.fields import Reader, name_bytes, numbers_field
-from contentcast.wire.sizes import PUBLISH_HEADER_BYTES, destination_bytes, event_bytes
+from contentcast.wire.fields import Reader, numbers_field
+from contentcast.wire.header import FIELDS
 from tests.properties.generate import Generator
 
 NAMES = ["a", "desk-7", "", "Zürich", "\U0001f600", "a" * 300]
@@ -65,12 +71,30 @@ class Messages:
         whole = EventBatch.from_dicts(self.space, [self.generate.event(self.space) for _ in ids], ids=ids)
         return whole.slice(self.random.randint(0, 3), count)
 
-    def destinations(self, events: int) -> pa.ListArray | None:
-        if self.generate.chance(0.5):
-            return None
-        lists = [[self.random.choice([1, "b"]) for _ in range(self.random.randint(0, 3))] for _ in range(events + 2)]
-        draw, kind = (self.number, pa.int64()) if self.generate.chance(0.5) else (self.name, pa.string())
-        return pa.array([[draw() for _ in each] for each in lists], pa.list_(kind)).slice(1, events)
+    def header(self, events: int) -> Header:
+        if self.generate.chance(0.4):
+            return NO_HEADER
+        lists = {
+            field: self.lists(events, *((self.name, pa.string()) if field == "brokers" else (self.number, pa.int64())))
+            for field in FIELDS
+            if self.generate.chance(0.4)
+        }
+        checked = tuple(self.name() for _ in range(self.random.randint(0, 3))) if self.generate.chance(0.4) else ()
+        return Header(**lists, checked=checked)
+
+    def lists(self, events: int, draw: Callable[[], Any], kind: pa.DataType) -> pa.ListArray:
+        """A part of a longer array."""
+        drawn = [[draw() for _ in range(self.random.randint(0, 3))] for _ in range(events + 2)]
+        return pa.array(drawn, pa.list_(kind)).slice(1, events)
+
+    def advertisement(self) -> Advertisement:
+        allowed = {}
+        for name, kind in self.space.kinds.items():
+            if self.generate.chance(0.5):
+                drawn = parse_predicate(self.space, self.generate.text(self.space, 1))
+                chosen = [found for each in drawn.conjunctions if (found := each.get(name)) is not None]
+                allowed[name] = tuple(dict.fromkeys([*chosen, Constraint.present(kind)][: self.random.randint(1, 3)]))
+        return Advertisement(self.number(), self.space, allowed, self.name())
 
     def subscriptions(self) -> SubscriptionBatch:
         """Sometimes taken from a larger batch, whose table then still has the values of all."""
@@ -86,10 +110,10 @@ class Messages:
 
     def publish(self) -> Publish:
         events = self.events()
-        return Publish(self.name(), self.number(), self.number(), events, self.destinations(len(events)))
+        return Publish(self.name(), self.number(), self.number(), events, self.header(len(events)))
 
     def plain(self) -> Message:
-        match self.random.choice(["publish", "interest", "neighbours", "known"]):
+        match self.random.choice(["publish", "interest", "neighbours", "spaces", "advertisements", "known"]):
             case "publish":
                 return self.publish()
             case "interest":
@@ -99,9 +123,15 @@ class Messages:
             case "neighbours":
                 links = tuple((self.name(), self.random.choice([0.0, 0.01, 1e300])) for _ in range(self.random.randint(0, 3)))
                 return Neighbours(self.name(), self.number(), self.number(), links)
+            case "spaces":
+                return DeclaredSpaces(self.name(), self.number(), self.number(), (self.space,) * self.random.randint(0, 1))
+            case "advertisements":
+                drawn = tuple(self.advertisement() for _ in range(self.random.randint(0, 2)))
+                return Advertisements(self.name(), self.number(), self.number(), drawn)
             case _:
                 chosen = self.random.sample(NAMES, self.random.randint(0, 4))
-                return Known({name: Mark(self.number(), self.number(), self.number()) for name in chosen})
+                topics = self.random.sample(["links", "interests", "Zürich"], self.random.randint(0, 3))
+                return Known({name: Mark(self.number(), {each: self.number() or 1 for each in topics}) for name in chosen})
 
     def any(self) -> Message:
         if self.generate.chance(0.7):
@@ -113,8 +143,9 @@ class Messages:
 def told(message: Message | None) -> Any:
     """All that a message says, as values that can be compared."""
     match message:
-        case Publish(origin, incarnation, serial, events, destinations):
-            lists = None if destinations is None else (destinations.type, destinations.to_pylist())
+        case Publish(origin, incarnation, serial, events, header):
+            there = [(name, getattr(header, name)) for name in FIELDS if getattr(header, name) is not None]
+            lists = [(name, values.type, values.to_pylist()) for name, values in there], header.checked
             said = (events.space, events.ids.to_pylist(), events.records.to_pylist(), events.records.schema)
             return "publish", origin, incarnation, serial, said, lists
         case Interest(origin, incarnation, since, version, added, removed):
@@ -150,13 +181,14 @@ def test_sizes_by_columns_are_those_of_messages_of_one_event(random: Random) -> 
     """What a columnar route step adds up for each event is what each would take as a message of its own."""
     messages = Messages(random)
     whole = messages.events(most=8)
-    lists = messages.destinations(len(whole))
-    origin = messages.name()
-    header = PUBLISH_HEADER_BYTES + name_bytes(origin) + name_bytes(messages.space.name)
-    said = header + event_bytes(whole) + (destination_bytes(lists) if lists is not None else 0)
-    for row in range(len(whole)):
-        destinations = None if lists is None else lists.slice(row, 1)
-        assert said[row] == len(frame(encode(Publish(origin, 1, 2, whole.slice(row, 1), destinations))))
+    sent: Message = Publish(messages.name(), 1, 2, whole, messages.header(len(whole)))
+    if messages.generate.chance(0.5):
+        sent = Frame(1, 2, 3, 4, sent)
+    for row, said in enumerate(bytes_alone(sent).tolist()):
+        publish = sent.message if isinstance(sent, Frame) else sent
+        assert isinstance(publish, Publish)
+        alone = publish.take(np.array([row]))
+        assert said == len(frame(encode(Frame(1, 2, 3, 4, alone) if isinstance(sent, Frame) else alone)))
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300), max_size=40), st.booleans(), st.integers(1, 2**40))
@@ -222,7 +254,7 @@ def test_damaged_messages(random: Random) -> None:
 def test_random_bytes(random: Random, data: bytes) -> None:
     messages = Messages(random)
     decoded_or_refused(data, messages.spaces)
-    decoded_or_refused(bytes([random.randint(1, 5)]) + data, messages.spaces)
+    decoded_or_refused(bytes([random.randint(1, 7)]) + data, messages.spaces)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=6), st.data())

@@ -16,10 +16,11 @@ from contentcast.routing.contract import (
     Received,
     Send,
     Sizes,
+    Started,
     Subscribed,
 )
 from contentcast.routing.flooding import Flooding
-from contentcast.routing.setup import Setup
+from contentcast.routing.setup import Life, Setup
 from contentcast.wire import Publish
 
 TRADES = Space("trades", issue="string", price="float")
@@ -33,12 +34,12 @@ def trade(number: int, price: float = 100.0, issue: str = "IBM") -> Published:
     return Published(EventBatch.from_dicts(TRADES, [{"issue": issue, "price": price}], ids=[number]))
 
 
-def flooding(broker: str, incarnation: int) -> Flooding:
-    return Flooding(broker, Setup(incarnation=incarnation))
+def flooding(broker: str, life: Life) -> Flooding:
+    return Flooding(broker, Setup().living(life))
 
 
 class Recorder:
-    """Answers nothing, and keeps what it was told and when. All lives of all brokers write into one list."""
+    """Answers nothing, and keeps what it was told and when, but for the start. All lives of all brokers write into one list."""
 
     def __init__(self, broker: str, incarnation: int, told: list[tuple[float, str, int, Input]]) -> None:
         self.broker = broker
@@ -46,14 +47,15 @@ class Recorder:
         self.told = told
 
     def handle(self, input: Input, now: float) -> list[Effect]:
-        self.told.append((now, self.broker, self.incarnation, input))
+        if not isinstance(input, Started):
+            self.told.append((now, self.broker, self.incarnation, input))
         return self.answer(input, now)
 
     def answer(self, input: Input, now: float) -> list[Effect]:
         return []
 
     def sizes(self) -> Sizes:
-        return Sizes(0, 0, 0, 0)
+        return {}
 
     def state(self) -> dict[str, Any]:
         return {}

@@ -157,7 +157,7 @@ def test_the_command_plays_seeds_and_says_how_to_replay_a_failing_one(
     assert main(["--protocol", "flooding", "--seed", "7", "--replay"]) == 0
     shown = capsys.readouterr().out
     assert str(Story.random(7)) in shown
-    assert "TimerFired propagate" in shown
+    assert "Received b1 Publish" in shown
     assert main(["--protocol", "floding"]) == 2
     assert "did you mean 'flooding'?" in capsys.readouterr().err
 

@@ -22,7 +22,7 @@ GRYPHON = scenario("gryphon", seed=4)
 
 def entered(publish: object, **options: object) -> list[tuple[float, str, int]]:
     told: list[tuple[float, str, int, object]] = []
-    world = World(gryphon(), lambda broker, incarnation: Recorder(broker, incarnation, told), costs=FREE, announce=False)
+    world = World(gryphon(), lambda broker, life: Recorder(broker, life.incarnation, told), costs=FREE, announce=False)
     publish(world, GRYPHON, **options)  # type: ignore[operator]
     world.run()
     return [(at, broker, input.events.ids[0].as_py()) for at, broker, _, input in told if isinstance(input, Published)]

@@ -7,8 +7,7 @@ from contentcast.network.topology import Topology
 from contentcast.routing.contract import Received
 from contentcast.simulation.network import LinkQuality
 from contentcast.simulation.world import World
-from contentcast.wire import Publish
-from contentcast.wire.sizes import message_bytes
+from contentcast.wire import Publish, message_bytes
 from tests.simulation.small import Pipe, trade
 
 COUNT = 2000

@@ -9,8 +9,7 @@ from contentcast.model import ContentcastError, EventBatch
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Published
 from contentcast.simulation.world import World
-from contentcast.wire import Publish
-from contentcast.wire.sizes import message_bytes
+from contentcast.wire import Publish, message_bytes
 from tests.simulation.small import TRADES, Pipe, trade
 
 ONE = Topology.of("a")
@@ -28,7 +27,7 @@ def test_what_an_input_costs_is_the_sum_of_what_was_done() -> None:
     at_b = 0.010 + 3 * 0.001 + 1.0 + size * 1e-6
     assert loads["a"]["busy_s"] == pytest.approx(at_a)
     assert loads["b"]["busy_s"] == pytest.approx(at_b)
-    assert (loads["b"]["inputs"], loads["b"]["steps"], loads["b"]["delivered"]) == (1, 3, 1)
+    assert (loads["b"]["inputs"], loads["b"]["steps"], loads["b"]["delivered"]) == (2, 3, 1)  # the start is an input too
     # The software latency delays at both brokers, and loads neither.
     got = world.deliveries()["delivered_at"].to_pylist()
     assert got == [pytest.approx(at_a + 10.0 + 0.001), pytest.approx(at_a + 10.0 + 0.010 + at_b + 10.0 + 0.001)]

@@ -174,15 +174,11 @@ class Network:
         tree: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        forest = Forest(**(tree or {}))
         self.topology = topology
         self.source = source
         self.ledger = Ledger(topology, FREE, client_delay_s=CLIENT_DELAY_S, keep_hops=True)
-
-        def make(broker: str) -> Any:
-            return catalog.router(protocol, broker, Setup(1, topology, forest), **options)
-
-        self.instant = Instant(topology, make, self.ledger.watch)
+        setup = Setup(topology=topology, forest=Forest(**(tree or {})))
+        self.instant = Instant(topology, catalog.make_router(protocol, setup, **options), self.ledger.watch)
         for broker, batch in subscription_batches(source, subscriptions):
             self.instant.put(broker, Subscribed(batch))
 

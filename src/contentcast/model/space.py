@@ -156,6 +156,26 @@ class Space:
     def _positions(self) -> dict[str, int]:
         return {name: position for position, name in enumerate(self._attributes)}
 
+    def extends(self, other: Space) -> bool:
+        """Does it have all that the other has, with the same kinds?"""
+        return self.name == other.name and all(
+            name in self._attributes and self._attributes[name].kind == each.kind for name, each in other.items()
+        )
+
+    def joined(self, other: Space) -> Space:
+        """With what the other has besides. An attribute of both keeps its domain where they agree, and has none where not."""
+        if self.extends(other) and list(other.items()) == [(name, self._attributes[name]) for name in other]:
+            return self
+        merged: dict[str, str | Attribute] = dict(self._attributes)
+        for name, each in other.items():
+            mine = self._attributes.get(name)
+            if mine is not None and mine.kind != each.kind:
+                raise SpaceError(
+                    f"space {self.name}: the attribute {name} is {mine.kind} here and {each.kind} there; give one another name"
+                )
+            merged[name] = each if mine is None or mine == each else each.kind
+        return Space(self.name, merged)
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True

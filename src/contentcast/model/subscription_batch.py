@@ -81,6 +81,10 @@ class SubscriptionBatch:
         chosen = tuple(self.subscribers[at] for at in rows.tolist())
         return SubscriptionBatch(self.ids[rows], self.table.take(rows), chosen)
 
+    def widened(self, space: Space) -> SubscriptionBatch:
+        """The same in a space that has gained attributes, of which they ask nothing."""
+        return self if space is self.space else SubscriptionBatch(self.ids, self.table.widened(space), self.subscribers)
+
     def without(self, ids: Ints) -> SubscriptionBatch:
         kept = np.flatnonzero(~np.isin(self.ids, ids))
         return self if len(kept) == len(self.ids) else self.take(kept)

@@ -1,29 +1,74 @@
 """What a router is told and what it wants done: `handle(input, now) -> effects`.
 
-Inputs are past tense, effects are orders. A router knows no clock, no socket and no dice: time is an argument, to be woken is
-an effect, and who performs the effects (a simulation, a live broker, a Spark task) is none of its business.
+Inputs are past tense, effects are orders. A router knows no clock, no socket, no disk and no dice: time is an argument, to be
+woken is an effect, dice come with its set-up, and who performs the effects (a simulation, a live broker, a Spark task) is none
+of its business.
 
     router.handle(Published(trades), now=3.0)
     [Account(trades, steps), Deliver(trades, rows, who, ("desk-7",)), Send("b", Publish("a", 1, 1, trades))]
 
+    told                                    wants done
+    Started, Stopping                       SetTimer, Changed                        life and time
+    Published, Subscribed, Advertised ...   Deliver, Account                         clients
+    LinkUp, LinkLost, Received              Send (link), SendTo (any broker),        other brokers
+                                            Join, Leave, SendGroup (group)
+    Synced                                  Append                                   disk
+
+Quiet. A network is quiet when only background timers are left, and nothing has changed for as long as the longest of them
+takes. What counts as a change: a client's input, a link that comes or goes, a Deliver, an Append, a Join or Leave, a timer that
+is not in the background, and `Changed`, by which a router says that soft state became different.
 Rule: the same inputs at the same times give the same effects, in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.model import EventBatch, SubscriptionBatch
+from contentcast.model import Advertisement, EventBatch, Space, SubscriptionBatch
 from contentcast.wire import Message
 
 Ints = npt.NDArray[np.int64]
 
+
+class Timer(NamedTuple):
+    """The name of a timer: the part of the router that wants to be woken, and about whom or what."""
+
+    part: str
+    about: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.part} {self.about}" if self.about else self.part
+
+
+@dataclass(frozen=True, slots=True)
+class Via:
+    """By which way a message came: over the link from its sender, directly (`SendTo`), or over a group."""
+
+    way: Literal["link", "direct", "group"]
+    group: str = ""
+
+
+LINK: Final = Via("link")
+DIRECT: Final = Via("direct")
+
 # --- inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The first input of every life. `restored`: the records of earlier lives that reached the disk, oldest first."""
+
+    restored: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The last input of a life that ends in order: what it wants done now is still done. A crash tells nobody."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,10 +80,11 @@ class Published:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Received:
-    """A message came over the link to this neighbour."""
+    """A message came from this broker."""
 
-    link: str
+    sender: str
     message: Message
+    via: Via = LINK
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +102,27 @@ class Unsubscribed:
 
 
 @dataclass(frozen=True, slots=True)
+class Advertised:
+    """Clients of this broker say what they may publish. An id that is there already says what it says now."""
+
+    advertisements: tuple[Advertisement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unadvertised:
+    """These advertisements of clients of this broker have ended; ids that are not there are passed over."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A client or the configuration of this broker declared a space, or added attributes to one."""
+
+    space: Space
+
+
+@dataclass(frozen=True, slots=True)
 class LinkUp:
     """The link to this neighbour works from now on. `delay_s` is one way."""
 
@@ -70,20 +137,69 @@ class LinkLost:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    name: str
+    timer: Timer
 
 
-Input: TypeAlias = Published | Received | Subscribed | Unsubscribed | LinkUp | LinkLost | TimerFired
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """All records up to this number are on disk. Records are numbered from 1 over all lives of the broker."""
+
+    upto: int
+
+
+Input: TypeAlias = (
+    Started
+    | Stopping
+    | Published
+    | Received
+    | Subscribed
+    | Unsubscribed
+    | Advertised
+    | Unadvertised
+    | Declared
+    | LinkUp
+    | LinkLost
+    | TimerFired
+    | Synced
+)
 
 # --- effects
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Send:
-    """Send the message over the link to this neighbour."""
+    """Send the message over the link to this neighbour; to somebody else it is an error."""
 
     link: str
     message: Message
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SendTo:
+    """Send the message to any broker, neighbour or not. It may be lost, and nobody is told."""
+
+    broker: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SendGroup:
+    """Send the message once, to all other brokers of the LAN that have joined the group. Each copy may be lost."""
+
+    group: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Get what is sent to this group from now on; it may take a moment until that holds."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    group: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,10 +222,26 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Wake me at this time. A timer of the same name that is still to fire is moved."""
+    """Wake me at this time. A timer of the same name that is still to fire is moved.
 
-    name: str
+    `background`: a timer that is set again for ever, to refresh or to stabilise. It does not keep a network from being quiet.
+    """
+
+    timer: Timer
     at: float
+    background: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Write this record to the disk after those before it. `Synced` says when it is there for good."""
+
+    record: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Soft state became different: the network is not quiet yet. For what no other effect shows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,19 +252,12 @@ class Account:
     steps: Ints
 
 
-Effect: TypeAlias = Send | Deliver | SetTimer | Account
+Effect: TypeAlias = Send | SendTo | SendGroup | Join | Leave | Deliver | SetTimer | Append | Changed | Account
 
 # --- a router
 
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much a router keeps."""
-
-    subscriptions: int
-    nodes: int
-    nbytes: int
-    links: int
+Sizes: TypeAlias = Mapping[str, int]
+"""How much a router keeps, by name: "subscriptions", "nodes", "bytes", "links", and what its family has besides."""
 
 
 class Router(Protocol):

@@ -9,6 +9,7 @@ Rule: by columns; nothing here loops over events.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -53,9 +54,12 @@ def listed(rows: Ints, values: pa.Array, count: int) -> pa.ListArray:
 
 
 def onward(
-    publish: Publish, rows: Ints, values: pa.Array, exits: Ints, neighbours: tuple[str, ...], *, alone: bool
+    publish: Publish, field: str, rows: Ints, values: pa.Array, exits: Ints, neighbours: tuple[str, ...], *, alone: bool = False
 ) -> list[Effect]:
-    """The message for each neighbour, with those entries of the lists that leave by it. `alone`: a copy for each entry."""
+    """The message for each neighbour, with those entries of a field of the header that leave by it.
+
+    `alone`: a copy of the event for each entry.
+    """
     sends: list[Effect] = []
     for at, neighbour in enumerate(neighbours):
         chosen = np.flatnonzero(exits == at)
@@ -69,5 +73,6 @@ def onward(
             kept, place = np.unique(mine, return_inverse=True)
             events = publish.events if len(kept) == len(publish.events) else publish.events.take(kept)
             lists = listed(place, taken, len(kept))
-        sends.append(Send(neighbour, Publish(publish.origin, publish.incarnation, publish.serial, events, lists)))
+        header = replace(publish.header, **{field: lists})
+        sends.append(Send(neighbour, Publish(publish.origin, publish.incarnation, publish.serial, events, header)))
     return sends

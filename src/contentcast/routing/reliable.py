@@ -5,7 +5,7 @@ of which the other side acknowledges all up to some number, with its own message
 
     a -> b   Frame(1, "x")   lost              b has seen nothing
     a -> b   Frame(2, "y")                     b keeps y until x is there
-    a        TimerFired("resend b")            Frame(1, "x") again, twice as patient from now on
+    a        TimerFired(resend b)              Frame(1, "x") again, twice as patient from now on
     b        x and y, in order                 Frame(0, acknowledged 2)
 
 When the link goes down and comes back, what was not acknowledged is sent again. When the *other broker* has started again, it
@@ -30,11 +30,13 @@ from contentcast.routing.contract import (
     Send,
     SetTimer,
     Sizes,
+    Timer,
     TimerFired,
 )
 from contentcast.wire import Frame, Message
 
-RESEND, ACKNOWLEDGE = "resend ", "acknowledge "
+RESEND, ACKNOWLEDGE = "resend", "acknowledge"
+"""The timers of this part; what they are about is the link."""
 ACKNOWLEDGE_AFTER_S: Final = 0.02
 RESEND_SLACK_S: Final = 0.1
 """A message is sent again after the way there and back, the wait for an acknowledgement, and this much for queues."""
@@ -78,13 +80,11 @@ class Reliable:
             case LinkLost(link):
                 self._session(link).up = False
                 return self._inside(input, now)
-            case TimerFired(name) if name.startswith(RESEND):
-                link = name[len(RESEND) :]
+            case TimerFired(Timer(part, link)) if part == RESEND:
                 session = self._session(link)
                 session.patience = min(2 * session.patience, MOST_PATIENCE)
                 return self._resend(link, session, now)
-            case TimerFired(name) if name.startswith(ACKNOWLEDGE):
-                link = name[len(ACKNOWLEDGE) :]
+            case TimerFired(Timer(part, link)) if part == ACKNOWLEDGE:
                 return self._acknowledge(link, self._session(link))
             case _:
                 return self._inside(input, now)
@@ -120,7 +120,7 @@ class Reliable:
 
     def _alarm(self, link: str, session: Session, now: float) -> SetTimer:
         round_trip = 2 * session.delay_s + ACKNOWLEDGE_AFTER_S + RESEND_SLACK_S
-        return SetTimer(RESEND + link, now + session.patience * round_trip)
+        return SetTimer(Timer(RESEND, link), now + session.patience * round_trip)
 
     def _resend(self, link: str, session: Session, now: float) -> list[Effect]:
         if not session.up or not session.waiting:
@@ -156,7 +156,7 @@ class Reliable:
             session.early[frame.number] = frame.message
         if not session.owes:
             session.owes = True
-            effects.append(SetTimer(ACKNOWLEDGE + link, now + ACKNOWLEDGE_AFTER_S))
+            effects.append(SetTimer(Timer(ACKNOWLEDGE, link), now + ACKNOWLEDGE_AFTER_S))
         while (message := session.early.pop(session.arrived + 1, None)) is not None:
             session.arrived += 1
             effects += self._inside(Received(link, message), now)

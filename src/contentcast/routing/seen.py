@@ -59,5 +59,4 @@ class Seen:
         origin.remember(publish.serial, np.union1d(before, ids))
         if not len(new):
             return None
-        destinations = None if publish.destinations is None else publish.destinations.take(pa.array(new))
-        return Publish(publish.origin, publish.incarnation, publish.serial, publish.events.take(new), destinations)
+        return publish.take(new)

@@ -1,13 +1,34 @@
-"""What a router is made with, besides the name of its broker. The same for every protocol."""
+"""What a router is made with, besides the name of its broker. The same for every protocol.
+
+A host makes routers through one function, `MakeRouter`: it gives the broker's name and the `Life` that begins.
+`catalog.make_router` turns the name of a protocol into such a function.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from contentcast.model.transforms.transform import Transforms
 from contentcast.network.topology import Topology
 from contentcast.routing.audience import Forest
+from contentcast.routing.contract import Router
+from contentcast.routing.dice import Dice
+
+CLOCK_S: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What a host says about one life of a broker: how often it has started, its dice, and how fine its clock is."""
+
+    incarnation: int = 1
+    dice: Dice = field(default_factory=lambda: Dice("no host"))
+    clock_s: float = CLOCK_S
+
+
+MakeRouter: TypeAlias = Callable[[str, Life], Router]
 
 
 @dataclass(frozen=True)
@@ -24,3 +45,14 @@ class Setup:
     """How likely somebody at a broker wants an event, if that was learnt (`LearntPlan.wanted`): the hybrid begins with it."""
     transforms: Transforms | None = None
     """What events of one space become in others, where they enter the network."""
+    dice: Dice = field(default_factory=lambda: Dice("no host"))
+    clock_s: float = CLOCK_S
+    """The resolution of the host's clock: two times closer than this may be equal."""
+    contacts: tuple[str, ...] = ()
+    """Brokers that can be asked with `SendTo` by one who knows nobody yet; hosts know their addresses."""
+    count_steps: bool = True
+    """True: match with search trees, whose visited nodes are the steps that `Account` tells. False: with the fastest engine."""
+
+    def living(self, life: Life) -> Setup:
+        """The same for this life of a broker."""
+        return replace(self, incarnation=life.incarnation, dice=life.dice, clock_s=life.clock_s)

@@ -8,41 +8,26 @@ Rule: an event is matched at the broker where it enters and at those of its grou
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from contentcast.matching.search_tree.links import Annotation, words_of
 from contentcast.model import EventBatch, Space
 from contentcast.routing.audience import Audience
-from contentcast.routing.clients import serve
-from contentcast.routing.contract import Account, Effect, Input, Published, Received, Sizes
+from contentcast.routing.contract import Account, Effect
 from contentcast.routing.destinations import listed, onward, rows_of
-from contentcast.routing.knowledge import Knowledge
-from contentcast.routing.publishing import Publishing
 from contentcast.routing.setup import Setup
-from contentcast.wire import Publish
+from contentcast.routing.skeleton import Skeleton
+from contentcast.wire import Header, Publish
 
 
-class TwoTier:
+class TwoTier(Skeleton):
     def __init__(self, broker: str, setup: Setup) -> None:
-        self.broker = broker
-        self.knowledge = Knowledge(broker, setup)
-        self.publishing = Publishing(broker, setup)
+        super().__init__(broker, setup, with_interest=True)
         self._tiers: dict[Space, tuple[Audience, Annotation]] = {}
 
-    def handle(self, input: Input, now: float) -> list[Effect]:
-        match input:
-            case Published(events):
-                return [effect for publish in self.publishing.publish(events) for effect in self._publish(publish)]
-            case Received(_, Publish() as publish):
-                fresh = self.publishing.fresh(publish)
-                return [] if fresh is None else self._route(fresh)
-            case _:
-                return self.knowledge.handle(input, now)
-
-    def _publish(self, publish: Publish) -> list[Effect]:
+    def publish(self, publish: Publish) -> list[Effect]:
         """The first tier: which brokers?"""
         events = publish.events
         audience, annotation = self._first_tier(events.space)
@@ -51,12 +36,11 @@ class TwoTier:
         bits = np.unpackbits(found.yes.view(np.uint8), axis=1, bitorder="little")
         rows, brokers = np.nonzero(bits)
         lists = listed(rows, pa.array(audience.origins, pa.string()).take(pa.array(brokers)), len(events))
-        grouped = Publish(publish.origin, publish.incarnation, publish.serial, events, lists)
-        return [Account(events, found.steps), *self._route(grouped)]
+        return [Account(events, found.steps), *self.route(publish.with_header(Header(brokers=lists)))]
 
     def _first_tier(self, space: Space) -> tuple[Audience, Annotation]:
         """The tree with a trit for each broker."""
-        audience = self.knowledge.audience(space)
+        audience = self.interest.audience(space)
         before = self._tiers.get(space)
         if before is not None and before[0] is audience:
             return before
@@ -69,26 +53,20 @@ class TwoTier:
         self._tiers[space] = (audience, annotation)
         return audience, annotation
 
-    def _route(self, publish: Publish) -> list[Effect]:
-        if publish.destinations is None:
+    def route(self, publish: Publish) -> list[Effect]:
+        lists = publish.header.brokers
+        if lists is None:
             return []
-        exits = self.knowledge.exits()
-        values, rows = publish.destinations.flatten(), rows_of(publish.destinations)
+        exits = self.view.exits()
+        values, rows = lists.flatten(), rows_of(lists)
         coded = values.dictionary_encode()
         brokers = exits.numbers(coded.dictionary.to_pylist())[coded.indices.to_numpy()]
         here = rows[brokers == exits.topology.number(self.broker)]
         leaving = exits.of(publish.origin, brokers)
-        return [*self._serve(publish.events, here), *onward(publish, rows, values, leaving, exits.neighbours, alone=False)]
+        return [*self._serve(publish.events, here), *onward(publish, "brokers", rows, values, leaving, exits.neighbours)]
 
-    def _serve(self, events: EventBatch, rows: Any) -> list[Effect]:
+    def _serve(self, events: EventBatch, rows: npt.NDArray[np.int64]) -> list[Effect]:
         """The second tier: which clients?"""
         if not len(rows):
             return []
-        chosen = events if len(rows) == len(events) else events.take(rows)
-        return serve(self.knowledge.clients(events.space), chosen)
-
-    def sizes(self) -> Sizes:
-        return self.knowledge.sizes()
-
-    def state(self) -> dict[str, Any]:
-        return self.knowledge.state()
+        return self.local.serve(events if len(rows) == len(events) else events.take(rows))

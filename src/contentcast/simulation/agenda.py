@@ -2,7 +2,8 @@
 
     agenda.put(2.0, ring, "b"); agenda.put(1.0, ring, "a"); agenda.run()      # ring("a") at 1.0, ring("b") at 2.0
 
-Steps of the same time are performed in the order in which they were put, so that a run depends on nothing but what was put.
+Steps of the same time are performed in the order in which they were put, so that a run depends on nothing but what was put. A
+step that a background step puts is in the background too, unless told otherwise (`hosting.quiet` says what that is for).
 Rule: time only moves here, and only forwards. A step that lies in the past is refused.
 """
 
@@ -13,11 +14,13 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, TypeAlias
 
+from contentcast.hosting.quiet import Quiet
 from contentcast.model.errors import ContentcastError
 
 Act: TypeAlias = Callable[[Any], object]
-Step: TypeAlias = tuple[float, int, Act, Any]
-"""Time, number, what to do, and the one thing it is told. Numbers differ, so comparing never reaches what to do."""
+Step: TypeAlias = tuple[float, int, Act, Any, bool]
+"""Time, number, what to do, the one thing it is told, and whether it is in the background. Numbers differ, so comparing never
+reaches what to do."""
 
 
 class SimulationError(ContentcastError):
@@ -27,39 +30,51 @@ class SimulationError(ContentcastError):
 class Agenda:
     """`put` and each step of `run` cost O(log n)."""
 
-    __slots__ = ("_numbers", "now", "performed", "steps")
+    __slots__ = ("_numbers", "background", "now", "performed", "quiet", "steps")
 
     def __init__(self) -> None:
         self.now = 0.0
         self.steps: list[Step] = []
         self.performed = 0
+        self.quiet = Quiet()
+        self.background = False
+        """Is what happens now in the background?"""
         self._numbers = count()
 
     def __len__(self) -> int:
         return len(self.steps)
 
-    def put(self, time: float, act: Act, told: Any = None) -> None:
+    def put(self, time: float, act: Act, told: Any = None, background: bool | None = None) -> None:
         if not time >= self.now:  # also refuses NaN
             raise SimulationError(f"it is {self.now:.6f} s already; a step cannot be put at {time!r}")
-        heappush(self.steps, (time, next(self._numbers), act, told))
+        if background is None:
+            background = self.background
+        self.quiet.foreground += not background
+        heappush(self.steps, (time, next(self._numbers), act, told, background))
 
     def run(self, until: float | None = None, most_steps: int | None = None) -> bool:
-        """Perform what lies up to `until` (None: everything, also what comes meanwhile); True if that was done.
+        """Perform what lies up to `until` (None: until quiet, also what comes meanwhile); True if that was done.
 
         `most_steps` ends it earlier, so that what never becomes quiet is noticed.
         """
-        steps = self.steps
+        steps, quiet = self.steps, self.quiet
         limit = float("inf") if until is None else until
         left = -1 if most_steps is None else most_steps
         performed = 0
+        done = False
         try:
             while steps and steps[0][0] <= limit and performed != left:
-                self.now, _, act, told = heappop(steps)
+                if until is None and not quiet.foreground and quiet.reached(steps[0][0]):
+                    done = True
+                    break
+                self.now, _, act, told, self.background = heappop(steps)
+                quiet.foreground -= not self.background
                 performed += 1
                 act(told)
         finally:
             self.performed += performed
-        if steps and steps[0][0] <= limit:
+            self.background = False
+        if not done and steps and steps[0][0] <= limit:
             return False
         if until is not None:
             self.now = max(self.now, until)
@@ -72,4 +87,5 @@ class Agenda:
             numbers = {step[1] for step in gone}
             self.steps[:] = [step for step in self.steps if step[1] not in numbers]
             heapify(self.steps)
-        return sorted(gone)
+            self.quiet.foreground -= sum(not step[4] for step in gone)
+        return sorted(gone, key=lambda step: step[:2])

@@ -10,113 +10,137 @@ Rule: inputs are handled in the order of their arrival, and the router is told t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from contentcast.hosting.costs import Costs
+from contentcast.hosting.perform import How, no_link, perform
+from contentcast.hosting.timers import Timers
 from contentcast.routing.contract import (
     Account,
+    Append,
+    Changed,
     Deliver,
     Input,
+    Join,
+    Leave,
     LinkUp,
     Router,
     Send,
+    SendGroup,
+    SendTo,
     SetTimer,
+    Started,
+    Stopping,
+    Synced,
+    Timer,
     TimerFired,
 )
-from contentcast.simulation.agenda import Agenda, SimulationError
+from contentcast.routing.dice import Dice
+from contentcast.routing.setup import Life, MakeRouter
+from contentcast.simulation.agenda import Agenda
 from contentcast.simulation.deliveries import Accounts, Deliveries
+from contentcast.simulation.disk import Disk
 from contentcast.simulation.network import Direction
+from contentcast.simulation.segment import Segment
 from contentcast.simulation.sizes import Parcel, Scales
 from contentcast.simulation.trace import Trace, describe_input
+from contentcast.simulation.underlay import Underlay
 
 NO_MESSAGE: Final = -1
 """The size of an input that did not come as a message: a timer, a link. Only what follows from it costs."""
+HOST: Final = "the simulation"
 
-MakeRouter = Callable[[str, int], Router]
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the brokers of a world share."""
+
+    agenda: Agenda
+    costs: Costs
+    scales: Scales
+    deliveries: Deliveries
+    accounts: Accounts | None
+    trace: Trace | None
+    underlay: Underlay
+    segments: tuple[Segment, ...]
+    seed: int
+    sync_s: float
+    clock_s: float
 
 
 class Broker:
-    __slots__ = (
-        "_accounts",
-        "_agenda",
-        "_busy_until",
-        "_costs",
-        "_deliveries",
-        "_make",
-        "_scales",
-        "_timers",
-        "_trace",
-        "_waking",
-        "busy_s",
-        "crashes",
-        "delivered",
-        "directions",
-        "fires",
-        "history",
-        "incarnation",
-        "inputs",
-        "most_waiting",
-        "name",
-        "number",
-        "router",
-        "steps",
-        "up",
-        "waiting",
-        "wakes",
-    )
+    """`stopped` is called when the router has handled `Stopping` and what it wanted sent has left."""
 
     def __init__(
-        self,
-        name: str,
-        number: int,
-        make_router: MakeRouter,
-        agenda: Agenda,
-        costs: Costs,
-        scales: Scales,
-        deliveries: Deliveries,
-        accounts: Accounts | None,
-        trace: Trace | None,
+        self, name: str, number: int, make_router: MakeRouter, around: Surroundings, stopped: Callable[[Broker], None]
     ) -> None:
         self.name = name
         self.number = number
         self.directions: dict[str, Direction] = {}
         """To each neighbour."""
-        self._make = make_router
-        self._agenda = agenda
-        self._costs = costs
-        self._scales = scales
-        self._deliveries = deliveries
-        self._accounts = accounts
-        self._trace = trace
-        self.wakes = self._wake  # bound once: a crash finds its steps on the agenda by them
-        self.fires = self._fire
+        self.up = False
         self.inputs = self.steps = self.delivered = self.most_waiting = self.crashes = 0
         self.busy_s = 0.0
         self.history: list[tuple[float, int]] | None = None
         """(time, inputs waiting) after every change, if the world was told to watch."""
         self.incarnation = 0
-        self.start()
+        self.waiting: deque[tuple[Input, int, bool]] = deque()
+        self.router: Router
+        self._make = make_router
+        self._around = around
+        self._agenda = around.agenda
+        self._stopped = stopped
+        self._disk = Disk(name, around.agenda, around.sync_s, around.seed, self._synced)
+        self._timers = Timers()
+        self._busy_until = 0.0
+        self._waking = False
+        self._wakes = self._wake  # bound once: a crash finds its steps on the agenda by them
+        self._fires = self._fire
+        self._cpu = 0.0
+        self._sends: list[tuple[Direction | SendTo | SendGroup, Parcel]] = []
+        self._delivers: list[Deliver] = []
+        self._how: How = {
+            Send: self._send,
+            SendTo: self._send_elsewhere,
+            SendGroup: self._send_elsewhere,
+            Deliver: self._deliver,
+            Account: self._account,
+            SetTimer: self._set_timer,
+            Join: lambda effect: self._each_segment(lambda segment: segment.join(self.name, effect.group)),
+            Leave: lambda effect: self._each_segment(lambda segment: segment.leave(self.name, effect.group)),
+            Append: lambda effect: self._disk.append(effect.record),
+            Changed: lambda effect: None,
+        }
 
     # --- life
 
     def start(self) -> None:
+        """A new life: the router is made, and told what the disk has kept."""
         self.incarnation += 1
         self.up = True
-        self.waiting: deque[tuple[Input, int]] = deque()
-        self._timers: dict[str, tuple[float, float]] = {}  # when it is due, and when its step on the agenda is
         self._busy_until = self._agenda.now
-        self._waking = False
-        self.router = self._make(self.name, self.incarnation)
+        dice = Dice(f"{self._around.seed} {self.name} {self.incarnation}")
+        self.router = self._make(self.name, Life(self.incarnation, dice, self._around.clock_s))
+        self.arrive(Started(self._disk.restore()), NO_MESSAGE)
 
     def crash(self) -> None:
-        """What waits, what it was about to send and its timers are gone."""
-        self.up = False
+        """What waits, what it was about to send, its timers and what was not synced are gone."""
         self.crashes += 1
+        self.end()
+        self.delivered -= self._around.deliveries.take_back(self.number, self._agenda.now)
+        self._disk.crash()
+
+    def end(self) -> None:
+        self.up = False
+        self._agenda.quiet.foreground -= sum(not background for _, _, background in self.waiting)
         self.waiting.clear()
         self._mark()
-        self._agenda.drop(lambda step: step[2] is self.wakes or step[2] is self.fires)
-        self.delivered -= self._deliveries.take_back(self.number, self._agenda.now)
+        self._timers.clear()
+        self._waking = False
+        self._agenda.drop(lambda step: step[2] is self._wakes or step[2] is self._fires)
+        self._each_segment(lambda segment: segment.leave(self.name))
         for direction in self.directions.values():
             direction.told = direction.heard = 0
 
@@ -128,28 +152,33 @@ class Broker:
 
     def arrive(self, input: Input, size: int) -> None:
         """Now: an input, and its bytes if it is a message."""
-        if not self.waiting and self._busy_until <= self._agenda.now:
+        agenda = self._agenda
+        if not self.waiting and self._busy_until <= agenda.now:
             self._serve(input, size)
             return
-        self.waiting.append((input, size))
+        # A foreground input that waits is something to do; the step that will wake for it is not counted.
+        agenda.quiet.foreground += not agenda.background
+        self.waiting.append((input, size, agenda.background))
         if len(self.waiting) > self.most_waiting:
             self.most_waiting = len(self.waiting)
         if self.history is not None:
             self._mark()
         if not self._waking:
             self._waking = True
-            self._agenda.put(self._busy_until, self.wakes)
+            agenda.put(self._busy_until, self._wakes, background=True)
 
     def _wake(self, _: None) -> None:
-        if self._busy_until > self._agenda.now:  # it was stalled meanwhile
-            self._agenda.put(self._busy_until, self.wakes)
+        agenda = self._agenda
+        if self._busy_until > agenda.now:  # it was stalled meanwhile
+            agenda.put(self._busy_until, self._wakes, background=True)
             return
-        input, size = self.waiting.popleft()
+        input, size, agenda.background = self.waiting.popleft()
+        agenda.quiet.foreground -= not agenda.background
         if self.history is not None:
             self._mark()
         self._serve(input, size)
         if self.waiting:
-            self._agenda.put(self._busy_until, self.wakes)
+            agenda.put(self._busy_until, self._wakes, background=True)
         else:
             self._waking = False
 
@@ -157,71 +186,50 @@ class Broker:
         if self.history is not None:
             self.history.append((self._agenda.now, len(self.waiting)))
 
-    def _fire(self, name: str) -> None:
-        due, step_at = self._timers.get(name, (0.0, -1.0))
-        if step_at != self._agenda.now:  # another step stands for it
-            return
-        if due > step_at:  # it was moved
-            self._timers[name] = (due, due)
-            self._agenda.put(due, self.fires, name)
-            return
-        del self._timers[name]
-        self.arrive(TimerFired(name), NO_MESSAGE)
+    def _fire(self, timer: Timer) -> None:
+        woken = self._timers.wake(timer, self._agenda.now)
+        if woken is True:
+            self.arrive(TimerFired(timer), NO_MESSAGE)
+        elif woken is not None:
+            self._agenda.put(woken, self._fires, timer)
+
+    def _synced(self, upto: int) -> None:
+        if self.up:
+            self.arrive(Synced(upto), NO_MESSAGE)
 
     # --- the CPU
 
     def _serve(self, input: Input, size: int) -> None:
-        now = self._agenda.now
-        costs = self._costs
+        agenda, costs = self._agenda, self._around.costs
+        now = agenda.now
         self.inputs += 1
         if size == NO_MESSAGE:
-            cpu = 0.0
+            self._cpu = 0.0
             self._hear(input)
         else:
-            cpu = costs.receive_s + size * costs.byte_s
+            self._cpu = costs.receive_s + size * costs.byte_s
         try:
             effects = self.router.handle(input, now)
         except Exception as error:
             error.add_note(f"broker {self.name} at {now!r} s, handling {describe_input(input)}")
             raise
-        if self._trace is not None:
-            self._trace.handled(now, self.name, self.incarnation, input, effects)
-        sends: list[tuple[Direction, Parcel]] = []
-        delivers: list[Deliver] = []
-        for effect in effects:
-            kind = type(effect)
-            if kind is Send:
-                parcel = self._scales.parcel(effect.message)  # type: ignore[union-attr]
-                direction = self.directions.get(effect.link)  # type: ignore[union-attr]
-                if direction is None:
-                    raise self._no_link(effect.link)  # type: ignore[union-attr]
-                cpu += costs.send_s + parcel.size * costs.byte_s
-                sends.append((direction, parcel))
-            elif kind is Deliver:
-                pairs = len(effect.rows)  # type: ignore[union-attr]
-                if pairs:
-                    self.delivered += pairs
-                    cpu += pairs * costs.deliver_s
-                    delivers.append(effect)  # type: ignore[arg-type]
-            elif kind is Account:
-                counts = effect.steps  # type: ignore[union-attr]
-                # Of an array of one, `item` costs a hundredth of `sum`.
-                steps = counts.item() if counts.size == 1 else int(counts.sum())
-                self.steps += steps
-                cpu += steps * costs.step_s
-                if self._accounts is not None:
-                    self._accounts.note(self.number, effect)  # type: ignore[arg-type]
-            elif kind is SetTimer:
-                self._set_timer(effect)  # type: ignore[arg-type]
+        if self._around.trace is not None:
+            self._around.trace.handled(now, self.name, self.incarnation, input, effects)
+        agenda.background = agenda.quiet.handled(input, effects, now, agenda.background)
+        self._sends, self._delivers = [], []
+        perform(effects, self._how, HOST)
+        self.busy_s += self._cpu
+        self._busy_until = now + self._cpu
+        leaves = now + self._cpu + costs.latency_s
+        for way, parcel in self._sends:
+            if type(way) is Direction:
+                way.send(parcel, leaves)
             else:
-                raise SimulationError(f"broker {self.name}: the simulation cannot perform {effect!r}")
-        self.busy_s += cpu
-        self._busy_until = now + cpu
-        leaves = now + cpu + costs.latency_s
-        for direction, parcel in sends:
-            direction.send(parcel, leaves)
-        for deliver in delivers:
-            self._deliveries.note(leaves, self.number, self.incarnation, deliver, now)
+                self._send_off(way, parcel, leaves)
+        for deliver in self._delivers:
+            self._around.deliveries.note(leaves, self.number, self.incarnation, deliver, now)
+        if type(input) is Stopping:
+            agenda.put(leaves, self._stopped, self, background=False)
 
     def _hear(self, input: Input) -> None:
         """A router may send again once it has heard of the connection that is there now."""
@@ -230,15 +238,53 @@ class Broker:
             direction.heard += 1
             direction.working = direction.connected and direction.heard == direction.told
 
-    def _set_timer(self, timer: SetTimer) -> None:
-        at = max(timer.at, self._agenda.now)
-        before = self._timers.get(timer.name)
-        if before is not None and before[1] <= at:  # its step lies earlier, and finds out by itself that the timer was moved
-            self._timers[timer.name] = (at, before[1])
-            return
-        self._timers[timer.name] = (at, at)
-        self._agenda.put(at, self.fires, timer.name)
+    # --- effects
 
-    def _no_link(self, link: str) -> SimulationError:
-        known = ", ".join(sorted(self.directions)) or "nobody"
-        return SimulationError(f"broker {self.name} sends to {link!r}; it has links to {known}")
+    def _send(self, effect: Send) -> None:
+        direction = self.directions.get(effect.link)
+        if direction is None:
+            raise no_link(HOST, self.name, effect.link, self.directions)
+        self._sends.append((direction, self._packed(effect)))
+
+    def _send_elsewhere(self, effect: SendTo | SendGroup) -> None:
+        self._sends.append((effect, self._packed(effect)))
+
+    def _packed(self, effect: Send | SendTo | SendGroup) -> Parcel:
+        parcel = self._around.scales.parcel(effect.message)
+        self._cpu += self._around.costs.send_s + parcel.size * self._around.costs.byte_s
+        return parcel
+
+    def _send_off(self, way: Direction | SendTo | SendGroup, parcel: Parcel, leaves: float) -> None:
+        if isinstance(way, SendTo):
+            self._around.underlay.send(self.name, way.broker, parcel, leaves)
+        elif isinstance(way, SendGroup):
+            self._each_segment(lambda segment: segment.send(self.name, way.group, parcel, leaves))
+
+    def _deliver(self, effect: Deliver) -> None:
+        pairs = len(effect.rows)
+        if pairs:
+            self.delivered += pairs
+            self._cpu += pairs * self._around.costs.deliver_s
+            self._delivers.append(effect)
+
+    def _account(self, effect: Account) -> None:
+        counts = effect.steps
+        # For an array of one, `item` costs a hundredth of `sum`.
+        steps = counts.item() if counts.size == 1 else int(counts.sum())
+        self.steps += steps
+        self._cpu += steps * self._around.costs.step_s
+        if self._around.accounts is not None:
+            self._around.accounts.note(self.number, effect)
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        self._agenda.quiet.timer_set(effect, self._agenda.now)
+        at = self._timers.set(effect, self._agenda.now)
+        if at is not None:
+            self._agenda.put(at, self._fires, effect.timer, background=effect.background)
+
+    def _each_segment(self, act: Callable[[Segment], object]) -> None:
+        for segment in self._segments():
+            act(segment)
+
+    def _segments(self) -> Iterable[Segment]:
+        return (segment for segment in self._around.segments if segment.has(self.name))

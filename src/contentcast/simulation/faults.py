@@ -26,9 +26,7 @@ from contentcast import catalog
 from contentcast.hosting.costs import PAPER_FAST, Costs
 from contentcast.matching.scan import Scan
 from contentcast.model.errors import ContentcastError
-from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Router
-from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Setup
 from contentcast.simulation.story import SPACES, Story, Wish, predicate_of, published, put_on
 from contentcast.simulation.trace import Trace
@@ -66,7 +64,9 @@ def play(
     trace = trace or Trace()
     world = World(
         story.topology,
-        _maker(story, protocol),
+        catalog.make_router(
+            protocol, Setup(topology=story.topology if story.configured else None), reliable=not story.quality.is_perfect
+        ),
         seed=story.seed,
         costs=costs,
         links=story.quality,
@@ -93,18 +93,6 @@ def play(
     problems = [*_wrong_probes(expected, got, probes_only, events), *_repeated(rows), *_unasked(story, got, events)]
     again = sum(times - 1 for each, times in got.items() if times > 1)
     return Outcome(story, tuple(problems), trace.digest(), len(rows), len(expected), again)
-
-
-def _maker(story: Story, protocol: str | MakeProtocol) -> Callable[[str, int], Router]:
-    forest = Forest()
-
-    def make(broker: str, incarnation: int) -> Router:
-        topology = story.topology if story.configured else None
-        setup = Setup(incarnation=incarnation, topology=topology, forest=forest)
-        router = catalog.router(protocol, broker, setup) if isinstance(protocol, str) else protocol(broker, setup)
-        return router if story.quality.is_perfect else Reliable(router, incarnation)
-
-    return make
 
 
 # --- what must hold

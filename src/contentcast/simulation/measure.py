@@ -21,13 +21,11 @@ from contentcast import catalog
 from contentcast.hosting.costs import Costs
 from contentcast.model import EventBatch
 from contentcast.network.named import gryphon
-from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Account, Deliver, Effect, Input, Received, Router, Send, Sizes
-from contentcast.routing.setup import Setup
+from contentcast.routing.setup import Life, Setup
 from contentcast.simulation.load import publish_poisson, subscribe
 from contentcast.simulation.world import World
-from contentcast.wire import Publish
-from contentcast.wire.codec import decode, encode
+from contentcast.wire import Publish, decode, encode
 from contentcast.workload import scenario
 
 WARM_SHARE: Final = 0.2
@@ -68,10 +66,11 @@ def measure(
     protocol: str = "link-matching", subscriptions: int = 10_000, events: int = 1_000, latency_s: float = 0.001
 ) -> Costs:
     """`latency_s` is not measured: pass what the communication stack takes."""
-    topology, forest, visits = gryphon(), Forest(), list[Visit]()
+    topology, visits = gryphon(), list[Visit]()
+    routers = catalog.make_router(protocol, Setup(topology=topology))
 
-    def make(broker: str, incarnation: int) -> Router:
-        return Timed(catalog.router(protocol, broker, Setup(incarnation, topology, forest)), visits)
+    def make(broker: str, life: Life) -> Router:
+        return Timed(routers(broker, life), visits)
 
     world = World(topology, make, announce=False)
     source = scenario("gryphon", seed=1)

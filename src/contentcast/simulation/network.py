@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 from contentcast.network.topology import Link
 from contentcast.routing.contract import Input, Received
-from contentcast.simulation.agenda import Agenda, SimulationError
+from contentcast.simulation.agenda import Agenda, SimulationError, Step
 from contentcast.simulation.sizes import Parcel
 
 
@@ -149,7 +149,7 @@ class Direction:
     def lose(self, left_after: float = -1.0, arriving_after: float = -1.0) -> None:
         """What is under way and left later than that, or arrives later than that, never arrives."""
 
-        def is_lost(step: tuple[float, int, Any, Any]) -> bool:
+        def is_lost(step: Step) -> bool:
             return step[2] is self.arrives and (step[3][1] > left_after or step[0] > arriving_after)
 
         self.lost += len(self.agenda.drop(is_lost))

@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from contentcast.model import Space
-from contentcast.wire import Frame, Interest, Message, Publish
-from contentcast.wire.codec import decode, encode
-from contentcast.wire.framing import frame
-from contentcast.wire.sizes import message_bytes as wire_bytes
+from contentcast.wire import Message, SpaceVersions, decode, encode, events_of, frame, spaces_of
+from contentcast.wire import message_bytes as wire_bytes
 
 MessageBytes: TypeAlias = Callable[[Message], int]
 
@@ -37,7 +34,7 @@ class EncodedParcel(Parcel):
 
     __slots__ = ("_data", "_spaces")
 
-    def __init__(self, data: bytes, spaces: dict[str, Space], size: int, events: int) -> None:
+    def __init__(self, data: bytes, spaces: SpaceVersions, size: int, events: int) -> None:
         super().__init__(None, size, events)
         self._data = data
         self._spaces = spaces
@@ -52,7 +49,7 @@ class Scales:
     def __init__(self, message_bytes: MessageBytes | None = None, codec: bool = False) -> None:
         self.size: MessageBytes = wire_bytes if message_bytes is None else message_bytes
         self._codec = codec
-        self._spaces: dict[str, Space] = {}
+        self._spaces = SpaceVersions()
         self._last: tuple[Message | None, Parcel] = (None, Parcel(None, 0, 0))
 
     def parcel(self, message: Message) -> Parcel:
@@ -64,13 +61,11 @@ class Scales:
         return parcel
 
     def _packed(self, message: Message) -> Parcel:
-        inner = message.message if type(message) is Frame else message
-        events = len(inner.events) if type(inner) is Publish else 0
+        brought = events_of(message)
+        events = 0 if brought is None else len(brought)
         if not self._codec:
             return Parcel(message, self.size(message), events)
-        if type(inner) is Publish:
-            self._spaces[inner.events.space.name] = inner.events.space
-        elif type(inner) is Interest:
-            self._spaces.update({batch.space.name: batch.space for batch in inner.added})
+        for space in spaces_of(message):
+            self._spaces.declare(space)
         data = encode(message)
         return EncodedParcel(data, self._spaces, len(frame(data)), events)

@@ -16,19 +16,32 @@ from typing import Any, TextIO
 
 from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.routing.contract import (
+    LINK,
     Account,
+    Advertised,
+    Append,
+    Declared,
     Deliver,
     Effect,
     Input,
+    Join,
+    Leave,
+    LinkLost,
+    LinkUp,
     Published,
     Received,
     Send,
+    SendGroup,
+    SendTo,
     SetTimer,
+    Started,
     Subscribed,
+    Synced,
     TimerFired,
+    Unadvertised,
     Unsubscribed,
 )
-from contentcast.wire import Frame, Interest, Known, Message, Neighbours, Publish
+from contentcast.wire import describe
 
 
 class Trace:
@@ -61,52 +74,49 @@ def describe_input(input: Input) -> str:
     match input:
         case Published(events):
             return f"Published{_ids(events)}"
-        case Received(link, message):
-            return f"Received {link} {describe_message(message)}"
+        case Received(sender, message, via):
+            way = "" if via is LINK else f" by group {via.group}" if via.group else " directly"
+            return f"Received {sender}{way} {describe(message)}"
         case Subscribed(subscriptions):
             return f"Subscribed{_ids(subscriptions)}"
-        case Unsubscribed(ids):
-            return f"Unsubscribed{list(ids)}"
-        case TimerFired(name):
-            return f"TimerFired {name}"
+        case Unsubscribed(ids) | Unadvertised(ids):
+            return f"{type(input).__name__}{list(ids)}"
+        case Advertised(advertisements):
+            return f"Advertised{[each.id for each in advertisements]}"
+        case Declared(space):
+            return f"Declared {space.name} {list(space.names)}"
+        case TimerFired(timer):
+            return f"TimerFired {timer}"
+        case Started(restored):
+            return f"Started {len(restored)}"
+        case Synced(upto):
+            return f"Synced {upto}"
+        case LinkUp(link) | LinkLost(link):
+            return f"{type(input).__name__} {link}"
         case _:
-            return f"{type(input).__name__} {input.link}"
+            return type(input).__name__
 
 
 def describe_effect(effect: Effect) -> str:
     match effect:
-        case Send(link, message):
-            return f"Send {link} {describe_message(message)}"
+        case Send(to, message) | SendTo(to, message) | SendGroup(to, message):
+            return f"{type(effect).__name__} {to} {describe(message)}"
         case Deliver(events, rows, who, subscribers):
             numbers = events.ids.to_pylist()
             pairs = ", ".join(
                 f"{numbers[row]}: {subscribers[each]}" for row, each in zip(rows.tolist(), who.tolist(), strict=True)
             )
             return f"Deliver[{pairs}]"
-        case SetTimer(name, at):
-            return f"SetTimer {name} {at!r}"
+        case SetTimer(timer, at, background):
+            return f"SetTimer {timer} {at!r}{' background' if background else ''}"
         case Account(events, steps):
             pairs = ", ".join(f"{each}: {step}" for each, step in zip(events.ids.to_pylist(), steps.tolist(), strict=True))
             return f"Account[{pairs}]"
-    return repr(effect)
-
-
-def describe_message(message: Message) -> str:
-    match message:
-        case Publish(origin, incarnation, serial, events, destinations):
-            to = "" if destinations is None else f" to {destinations.to_pylist()}"
-            return f"Publish {origin}.{incarnation}/{serial}{_ids(events)}{to}"
-        case Interest(origin, incarnation, since, version, added, removed):
-            more = " ".join(f"{batch.space.name}{_ids(batch)}" for batch in added)
-            return f"Interest {origin}.{incarnation} {since}>{version} +({more}) -{list(removed)}"
-        case Neighbours(origin, incarnation, version, links):
-            return f"Neighbours {origin}.{incarnation}/{version} {list(links)}"
-        case Known(marks):
-            return f"Known {{{', '.join(f'{origin}: {tuple(mark)}' for origin, mark in sorted(marks.items()))}}}"
-        case Frame(session, number, of, acknowledged, inner):
-            carried = "" if inner is None else f" {describe_message(inner)}"
-            return f"Frame {session}/{number} ack {of}/{acknowledged}{carried}"
-    return type(message).__name__
+        case Append(record):
+            return f"Append {len(record)} bytes {blake2b(record, digest_size=4).hexdigest()}"
+        case Join(group) | Leave(group):
+            return f"{type(effect).__name__} {group}"
+    return type(effect).__name__
 
 
 def _ids(batch: EventBatch | SubscriptionBatch) -> str:

@@ -14,9 +14,6 @@ import pyarrow as pa
 from contentcast import catalog
 from contentcast.hosting.costs import PAPER_FAST, Costs
 from contentcast.network.topology import Topology
-from contentcast.routing.audience import Forest
-from contentcast.routing.contract import Router
-from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Setup
 from contentcast.simulation.load import publish_bursts, publish_poisson, subscribe
 from contentcast.simulation.network import LinkQuality
@@ -45,14 +42,8 @@ class Trial:
 
     def world(self) -> World:
         """Subscribed, settled and at zero."""
-        forest = Forest()
         lossy = self.quality != LinkQuality()
-
-        def make(broker: str, incarnation: int) -> Router:
-            setup = Setup(incarnation, self.topology, forest)
-            router = catalog.router(self.protocol, broker, setup, **self.options)
-            return Reliable(router, incarnation) if lossy else router
-
+        make = catalog.make_router(self.protocol, Setup(topology=self.topology), reliable=lossy, **self.options)
         world = World(
             self.topology, make, seed=self.seed, costs=self.costs, links=self.quality, codec=self.codec, announce=lossy
         )

@@ -19,19 +19,38 @@ import numpy as np
 import pyarrow as pa
 
 from contentcast.hosting.costs import PAPER_FAST, Costs
-from contentcast.network.topology import Topology
-from contentcast.routing.contract import Input, LinkLost, LinkUp, Published, Router, Subscribed, Unsubscribed
+from contentcast.network.topology import Link, Topology
+from contentcast.routing.contract import (
+    Advertised,
+    Declared,
+    Input,
+    LinkLost,
+    LinkUp,
+    Published,
+    Received,
+    Router,
+    Stopping,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+)
+from contentcast.routing.setup import CLOCK_S, MakeRouter
 from contentcast.simulation.agenda import Agenda, SimulationError
-from contentcast.simulation.broker import NO_MESSAGE, Broker, MakeRouter
+from contentcast.simulation.broker import NO_MESSAGE, Broker, Surroundings
 from contentcast.simulation.clients import Clients
 from contentcast.simulation.deliveries import Accounts, Deliveries, percentiles
 from contentcast.simulation.network import Direction, LinkQuality, SimulatedLink
+from contentcast.simulation.segment import Segment, SegmentPlan
 from contentcast.simulation.sizes import MessageBytes, Scales
 from contentcast.simulation.trace import Trace
+from contentcast.simulation.underlay import Underlay
 from contentcast.wire import Publish
 
 DETECTION_S: Final = 0.1
 """How long a living end takes to notice that a connection is lost, and that it can be had again."""
+
+SYNC_S: Final = 0.002
+"""How long a disk takes to make safe what was written."""
 
 SUBSCRIPTION_BYTES: Final = 0
 """What clients ask for costs the CPU a message; its bytes pass no link."""
@@ -40,11 +59,12 @@ PERFECT: Final = LinkQuality()
 
 
 class World:
-    """`make_router(broker, incarnation)` makes the router of each start of a broker, from incarnation 1.
+    """`make_router(broker, life)` makes the router of each start of a broker, from incarnation 1.
 
     `links` is the quality of all links, or of some by their ends. `announce=False`: the routers are told the network when they
     are made and hear no LinkUp at the start. `codec`: every message goes through the wire's encoding. `accounts`: keep the
-    steps of each event at each broker. `watch`: brokers whose queue lengths are kept over time.
+    steps of each event at each broker. `watch`: brokers whose queue lengths are kept over time. `segments`: the LANs; unless
+    told, all brokers are on one. `direct_s`: the delay of every message to any broker; unless told, that of the way there.
     """
 
     def __init__(
@@ -63,6 +83,10 @@ class World:
         accounts: bool = False,
         watch: Iterable[str] = (),
         message_bytes: MessageBytes | None = None,
+        segments: Iterable[SegmentPlan] = (SegmentPlan(),),
+        direct_s: float | None = None,
+        sync_s: float = SYNC_S,
+        clock_s: float = CLOCK_S,
     ) -> None:
         self.topology = topology
         self.seed = seed
@@ -71,21 +95,36 @@ class World:
         self.detection_s = detection_s
         self.unpublished: list[int] = []
         """Ids of events that came to a broker that was down."""
-        self._deliveries = Deliveries(topology.brokers, client_delay_s)
-        self._accounts = Accounts(topology.brokers) if accounts else None
+        self.names: list[str] = list(topology.brokers)
+        """All brokers that there ever were; a broker's number is its place."""
+        self._make_router = make_router
+        self._quality = links
+        self._deliveries = Deliveries(self.names, client_delay_s)
+        self._accounts = Accounts(self.names) if accounts else None
         self._scales = Scales(message_bytes, codec)
+        direct = links if isinstance(links, LinkQuality) else PERFECT
+        self._underlay = Underlay(self.agenda, seed, direct, direct_s, self._reach)
+        self._segments = {plan.name: Segment(plan, self.agenda, seed, self._reach) for plan in segments}
+        self._around = Surroundings(
+            self.agenda,
+            costs,
+            self._scales,
+            self._deliveries,
+            self._accounts,
+            trace,
+            self._underlay,
+            tuple(self._segments.values()),
+            seed,
+            sync_s,
+            clock_s,
+        )
         self._clients = {name: Clients() for name in topology.brokers}
         self._brokers = {
-            name: Broker(name, at, make_router, self.agenda, costs, self._scales, self._deliveries, self._accounts, trace)
-            for at, name in enumerate(topology.brokers)
+            name: Broker(name, at, make_router, self._around, self._left) for at, name in enumerate(topology.brokers)
         }
         self._links: dict[tuple[str, str], SimulatedLink] = {}
         for link in topology.links:
-            quality = links if isinstance(links, LinkQuality) else links.get((link.one, link.other), PERFECT)
-            made = self._links[link.one, link.other] = SimulatedLink(link, quality, seed, self.agenda)
-            for direction in made.directions:
-                self._brokers[direction.sender].directions[direction.receiver_name] = direction
-                direction.receiver = self._brokers[direction.receiver_name]
+            made = self._make_link(link)
             made.wanted = True
             if announce:
                 self.agenda.put(0.0, self._connect, (made, made.attempt))
@@ -93,17 +132,42 @@ class World:
                 made.connect()
                 for direction in made.directions:
                     direction.working, direction.heard = True, direction.told
+        self._change_network()
         for name in watch:
             self._broker(name).history = [(0.0, 0)]
+        for broker in self._brokers.values():
+            broker.start()
+
+    def _make_link(self, link: Link) -> SimulatedLink:
+        quality = (
+            self._quality if isinstance(self._quality, LinkQuality) else self._quality.get((link.one, link.other), PERFECT)
+        )
+        made = self._links[link.one, link.other] = SimulatedLink(link, quality, self.seed, self.agenda)
+        for direction in made.directions:
+            self._brokers[direction.sender].directions[direction.receiver_name] = direction
+            direction.receiver = self._brokers[direction.receiver_name]
+        return made
+
+    def _change_network(self) -> None:
+        """After links or brokers came or went: the ways of messages to any broker."""
+        whole = tuple(each.link for each in self._links.values() if not each.is_cut)
+        directions = {(way.sender, way.receiver_name): way for each in self._links.values() for way in each.directions}
+        self._underlay.changed(Topology(self.topology.brokers, tuple(sorted(whole))), directions)
+
+    def _reach(self, broker: str, input: Received, size: int) -> None:
+        """A message that came directly or over a group; one for a broker that is down is lost."""
+        reached = self._brokers.get(broker)
+        if reached is not None and reached.up:
+            reached.arrive(input, size)
 
     # --- what clients do
 
     def put(self, broker: str, input: Input, at: float | None = None) -> None:
-        """A client of this broker publishes, subscribes or unsubscribes, now or later."""
-        if not isinstance(input, Published | Subscribed | Unsubscribed):
+        """A client of this broker publishes, subscribes, advertises, takes it back or declares a space, now or later."""
+        if not isinstance(input, Published | Subscribed | Unsubscribed | Advertised | Unadvertised | Declared):
             raise SimulationError(
-                f"clients publish, subscribe and unsubscribe; {type(input).__name__} comes of what a router does and of cut, "
-                "mend, crash and restart"
+                f"clients publish, subscribe, advertise and declare; {type(input).__name__} comes of what a router does and of "
+                "cut, mend, crash, restart, join and leave"
             )
         self._broker(broker)
         self.agenda.put(self.now if at is None else at, self._enter, (broker, input))
@@ -181,11 +245,58 @@ class World:
         if started.up:
             raise SimulationError(f"broker {broker} is running; crash it first")
         self._say(f"restart {broker}")
-        started.start()
-        for wanted in self._clients[broker].wanted():
-            started.arrive(wanted, SUBSCRIPTION_BYTES)
+        self._start(started)
         for link in self._links_of(broker):
             self._review(link)
+
+    def _start(self, broker: Broker) -> None:
+        broker.start()
+        for wanted in self._clients[broker.name].wanted():
+            broker.arrive(wanted, SUBSCRIPTION_BYTES)
+
+    def join(self, broker: str, links: Iterable[tuple[str, float]] = (), at: float | None = None) -> None:
+        """A broker comes to the running network, with links (neighbour, seconds one way); also one that has left before."""
+        if at is not None:
+            chosen = tuple(links)
+            return self.agenda.put(at, lambda _: self.join(broker, chosen))
+        self.topology = self.topology.with_broker(broker, [(broker, other, delay_s) for other, delay_s in links])
+        self._say(f"join {broker}")
+        if broker not in self._brokers:
+            number = len(self.names)
+            self.names.append(broker)
+            self._clients[broker] = Clients()
+            self._brokers[broker] = Broker(broker, number, self._make_router, self._around, self._left)
+        for other in self.topology.neighbours(broker):
+            self._make_link(self.topology.link(broker, other))
+        self._change_network()
+        self._start(self._brokers[broker])
+        for link in self._links_of(broker):
+            self._review(link)
+
+    def leave(self, broker: str, at: float | None = None) -> None:
+        """The broker is told that it stops, does what it still wants done, and is gone with its links; its clients too."""
+        if at is not None:
+            self._broker(broker)
+            return self.agenda.put(at, self.leave, broker)
+        leaving = self._broker(broker)
+        if not leaving.up:
+            raise SimulationError(f"broker {broker} is down; restart it before it can leave in order")
+        self._say(f"leave {broker}")
+        leaving.arrive(Stopping(), NO_MESSAGE)
+
+    def _left(self, broker: Broker) -> None:
+        if not broker.up or broker.name not in self.topology:
+            return
+        links = self._links_of(broker.name)
+        broker.end()
+        for link in links:
+            self._review(link, crashed=broker.name)
+            del self._links[link.link.one, link.link.other]
+            for direction in link.directions:
+                self._brokers[direction.sender].directions.pop(direction.receiver_name)
+        self.topology = self.topology.without_broker(broker.name)
+        self._clients[broker.name] = Clients()
+        self._change_network()
 
     def cut(self, one: str, other: str, at: float | None = None) -> None:
         """The link carries nothing from now on, and loses what it carries. To cut a link that is cut changes nothing."""
@@ -201,13 +312,14 @@ class World:
         if link.is_cut != is_cut:
             self._say(f"{'cut' if is_cut else 'mend'} {link.link.one}-{link.link.other}")
             link.is_cut = is_cut
+            self._change_network()
             self._review(link)
             if is_cut:
                 for direction in link.directions:
                     direction.lose()
 
     def partition(self, groups: Sequence[Iterable[str]], at: float | None = None) -> None:
-        """Cut every link between different groups; brokers that are in none make one together."""
+        """Cut every link between different groups, and every LAN; brokers that are in none make one group together."""
         group_of = {broker: number for number, group in enumerate(groups, 1) for broker in group}
         for broker in group_of:
             self._broker(broker)
@@ -216,14 +328,21 @@ class World:
         self._part(group_of)
 
     def _part(self, group_of: Mapping[str, int]) -> None:
+        sides: dict[int, list[str]] = {}
+        for broker, number in group_of.items():
+            sides.setdefault(number, []).append(broker)
+        for segment in self._segments.values():
+            segment.part([sides[number] for number in sorted(sides)])
         for one, other in self._links:
             if group_of.get(one) != group_of.get(other):
                 self.cut(one, other)
 
     def heal(self, at: float | None = None) -> None:
-        """Mend every link that is cut."""
+        """Mend every link that is cut, and every LAN."""
         if at is not None:
             return self.agenda.put(at, lambda _: self.heal())
+        for segment in self._segments.values():
+            segment.heal()
         for one, other in self._links:
             self.mend(one, other)
 
@@ -235,6 +354,7 @@ class World:
         self._say(f"delay {link.link.one}-{link.link.other} {delay_s!r}")
         for direction in link.directions:
             direction.delay_s = delay_s
+        self._change_network()
 
     def stall(self, broker: str, seconds: float, at: float | None = None) -> None:
         """The broker's CPU does nothing for it for so long."""
@@ -288,7 +408,10 @@ class World:
 
     def _broker(self, name: str) -> Broker:
         found = self._brokers.get(name)
-        return self._brokers[self.topology.brokers[self.topology.number(name)]] if found is None else found
+        if found is None or name not in self.topology:
+            self.topology.number(name)  # names the nearest
+        assert found is not None
+        return found
 
     def _link(self, one: str, other: str) -> SimulatedLink:
         link = self.topology.link(one, other)
@@ -353,13 +476,21 @@ class World:
         return _columns(directions, "sender", "receiver_name", *counters).rename_columns(["sender", "receiver", *counters])
 
     def totals(self) -> dict[str, float]:
-        """Inputs handled, matching steps, deliveries; messages, copies of events and bytes on links; virtual CPU seconds."""
+        """Inputs handled, matching steps, deliveries; messages, copies of events and bytes on links; virtual CPU seconds.
+
+        A message to any broker is one of `direct`, and one message on each of the `crossed` links; a message to a group is one
+        of `group messages`, with its copies.
+        """
         brokers = self._brokers.values()
         found: dict[str, float] = {
             name: sum(getattr(each, name) for each in brokers) for name in ("inputs", "steps", "delivered", "busy_s")
         }
         directions: list[Direction] = [direction for link in self._links.values() for direction in link.directions]
-        return found | {name: sum(getattr(each, name) for each in directions) for name in ("messages", "events", "bytes")}
+        found |= {name: sum(getattr(each, name) for each in directions) for name in ("messages", "events", "bytes")}
+        found |= {"direct": self._underlay.messages, "crossed": self._underlay.crossed, "direct bytes": self._underlay.bytes}
+        segments = self._segments.values()
+        found |= {f"group {name}": sum(getattr(each, name) for each in segments) for name in ("messages", "bytes", "copies")}
+        return found
 
 
 def _columns(rows: Iterable[Any], *names: str) -> pa.Table:

@@ -275,7 +275,7 @@ class Work:
             forest = _FORESTS.setdefault(self.key, Forest(**self.tree_options))
             options = self.options[name]
             setup = Setup(topology=self.topology, forest=forest, wanted=self.wanted)
-            network = Instant(self.topology, lambda broker: catalog.router(name, broker, setup, **options))
+            network = Instant(self.topology, catalog.make_router(name, setup, **options))
             for broker, batch in _subscriptions(self):
                 network.put(broker, Subscribed(batch))
             _NETWORKS[known] = network

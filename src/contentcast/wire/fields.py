@@ -11,7 +11,7 @@ out before anything is allocated: nothing read takes more than a small multiple 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from zlib import crc32
@@ -23,8 +23,35 @@ from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import nearest
 
 Ints = npt.NDArray[np.int64]
-Spaces: TypeAlias = Mapping[str, Space] | Callable[[str], Space | None]
-"""Where a decoder finds a space by its name."""
+
+
+class SpaceVersions:
+    """The spaces that somebody has heard of, in all their versions: attributes may be added while events are under way."""
+
+    def __init__(self, spaces: Iterable[Space] = ()) -> None:
+        self._known: dict[str, dict[int, Space]] = {}
+        for each in spaces:
+            self.declare(each)
+
+    def declare(self, space: Space) -> None:
+        """From now on its print is known. Of two that differ in their domains only, the later one counts."""
+        self._known.setdefault(space.name, {})[space_print(space)] = space
+
+    def named(self, name: str) -> list[Space]:
+        return list(self._known.get(name, {}).values())
+
+    def find(self, name: str, stamp: int) -> Space | None:
+        return self._known.get(name, {}).get(stamp)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+Spaces: TypeAlias = Mapping[str, Space] | Callable[[str], Space | None] | SpaceVersions
+"""Where a decoder finds a space by its name, or by its name and print."""
 
 MOST_NAME_BYTES: Final = 65_535
 _SHORT: Final = struct.Struct("<H")
@@ -119,8 +146,13 @@ def space_field(space: Space) -> bytes:
 
     Declared domains are not part of it: one may be widened broker by broker, and a value outside is refused by itself.
     """
+    return name_field(space.name, "a space") + _PRINT.pack(space_print(space))
+
+
+@lru_cache(maxsize=1024)
+def space_print(space: Space) -> int:
     attributes = "\0".join(f"{name}\0{kind.name}" for name, kind in space.kinds.items())
-    return name_field(space.name, "a space") + _PRINT.pack(crc32(attributes.encode()))
+    return crc32(attributes.encode())
 
 
 # --- in
@@ -213,11 +245,14 @@ class Reader:
     def space(self) -> Space:
         name = self.name("a space")
         (stamp,) = self.unpack(_PRINT, f"the print of the space {name!r}")
-        found = self.spaces(name) if callable(self.spaces) else self.spaces.get(name)
+        if isinstance(self.spaces, SpaceVersions):
+            found = self.spaces.find(name, stamp) or next(iter(self.spaces.named(name)), None)
+        else:
+            found = self.spaces(name) if callable(self.spaces) else self.spaces.get(name)
         if found is None:
             near = nearest(name, [] if callable(self.spaces) else self.spaces, "declared here:")
             raise WireError(f"no space {name!r} is declared here{near}")
-        if space_field(found)[-_PRINT.size :] != _PRINT.pack(stamp):
+        if space_print(found) != stamp:
             raise WireError(f"the space {name!r} has other attributes at the sender; declare it alike at both ends: {found!r}")
         return found
 

@@ -78,7 +78,7 @@ def _encode_column(position: int, column: ConstraintColumn) -> list[bytes]:
     if len(special):
         others = [column.others[each] for each in used_others.tolist()]
         parts += (numbers_field(special), numbers_field(other.astype(np.int64)))
-        parts += _encode_others(column.kind, others)
+        parts += encode_constraints(column.kind, others)
     if keyed:
         first, last = column.first[plain], column.last[plain]
         # Most are one value (price = 5) or have one end only: the shorter of the last key and its distance from the first.
@@ -90,7 +90,7 @@ def _encode_column(position: int, column: ConstraintColumn) -> list[bytes]:
     return parts
 
 
-def _encode_others(kind: Kind, others: list[Constraint]) -> list[bytes]:
+def encode_constraints(kind: Kind, others: list[Constraint]) -> list[bytes]:
     flags = bytearray()
     sizes: list[int] = []
     cuts: list[Value] = []
@@ -155,7 +155,7 @@ def _decode_column(reader: Reader, space: Space, conjunctions: int) -> tuple[int
     if other_count:
         special = _ascending(reader.within(other_count, rows, f"{what}, others"), f"{what}: the rows of others")
         other[special] = reader.within(other_count, different, f"{what}, which other")
-        others = _decode_others(reader, kind, different, what)
+        others = decode_constraints(reader, kind, different, what)
     plain = np.flatnonzero(other < 0)
     first, last, code = np.zeros(rows, np.int64), np.full(rows, -1, np.int64), np.full(rows, -1, np.int64)
     values = pa.array([], kind.arrow)
@@ -198,7 +198,7 @@ def _decode_values(reader: Reader, kind: Kind, count: int, what: str) -> pa.Arra
     return values
 
 
-def _decode_others(reader: Reader, kind: Kind, count: int, what: str) -> list[Constraint]:
+def decode_constraints(reader: Reader, kind: Kind, count: int, what: str) -> list[Constraint]:
     flags = reader.take(count, f"{what}, flags").tobytes()
     sizes = reader.within(3 * count, 2**32, f"{what}, sizes")
     cut_count = int(sizes[0::3].sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contentcast.catalog import make_router
 from contentcast.hosting.instant import Instant
 from contentcast.language import parse_predicate
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
@@ -20,7 +21,7 @@ class Counted:
     def __init__(self, threshold: float | None, wanted: dict[str, float] | None = None) -> None:
         self.copies = self.deliveries = self.steps_at_a = 0
         make = LinkMatching if threshold is None else lambda broker, setup: Hybrid(broker, setup, threshold=threshold)
-        self.network = Instant(PAIR, lambda broker: make(broker, Setup(topology=PAIR, wanted=wanted or {})), self.watch)  # type: ignore[operator]
+        self.network = Instant(PAIR, make_router(make, Setup(topology=PAIR, wanted=wanted or {})), self.watch)  # type: ignore[operator]
         asked = [Subscription(x, parse_predicate(SPACE, f"x = {x} AND y < 5"), f"client-{x}") for x in range(19)]
         self.network.put("b", Subscribed(SubscriptionBatch.of(asked)))
 

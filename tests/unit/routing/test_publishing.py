@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contentcast.catalog import PROTOCOLS, router
+from contentcast.catalog import PROTOCOLS, make_router
 from contentcast.hosting.instant import Instant
 from contentcast.language import parse_predicate, parse_transform
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
@@ -31,7 +31,7 @@ def test_a_trade_reaches_those_who_want_trades_and_those_who_want_amounts(protoc
                 delivered.extend((who, event) for who, events in effect.each() for event in events.to_dicts())
 
     setup = Setup(topology=LINE, transforms=Transforms([BIG]))
-    network = Instant(LINE, lambda broker: router(protocol, broker, setup), watch)
+    network = Instant(LINE, make_router(protocol, setup), watch)
     trades = Subscription(1, parse_predicate(TRADES, "price < 120"), "desk-7")
     amounts = Subscription(2, parse_predicate(AMOUNTS, "amount >= 1000"), "risk")
     network.put("c", Subscribed(SubscriptionBatch.of(trades)))

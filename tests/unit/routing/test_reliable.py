@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contentcast.routing.contract import Effect, Input, LinkLost, LinkUp, Received, Send, SetTimer, Sizes, TimerFired
+from contentcast.routing.contract import Effect, Input, LinkLost, LinkUp, Received, Send, SetTimer, Sizes, Timer, TimerFired
 from contentcast.routing.reliable import Reliable
 from contentcast.wire import Frame, Known, Mark, Message
 
@@ -22,8 +22,8 @@ class Notes:
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         match input:
-            case TimerFired(name):
-                return [Send(self.other, Known({name: Mark(1, 0, 0)}))]
+            case TimerFired(Timer(name)):
+                return [Send(self.other, Known({name: Mark(1, {})}))]
             case Received(_, Known(marks)):
                 self.heard += marks
             case LinkUp():
@@ -31,7 +31,7 @@ class Notes:
         return []
 
     def sizes(self) -> Sizes:
-        return Sizes(0, 0, 0, 1)
+        return {}
 
     def state(self) -> dict[str, Any]:
         return {"heard": self.heard}
@@ -45,30 +45,30 @@ def test_what_is_lost_is_sent_again_and_what_comes_twice_is_heard_once() -> None
     a, notes = Reliable(Notes("a", "b")), Notes("b", "a")
     b = Reliable(notes)
     a.handle(LinkUp("b"), 0.0), b.handle(LinkUp("a"), 0.0)
-    (lost,) = frames(a.handle(TimerFired("x"), 0.0))
-    (second,) = frames(a.handle(TimerFired("y"), 0.0))
+    (lost,) = frames(a.handle(TimerFired(Timer("x")), 0.0))
+    (second,) = frames(a.handle(TimerFired(Timer("y")), 0.0))
     b.handle(Received("a", second), 0.1)
     assert notes.heard == [], "y waits for x"
-    again = frames(a.handle(TimerFired("resend b"), 1.0))
+    again = frames(a.handle(TimerFired(Timer("resend", "b")), 1.0))
     assert [each.number for each in again] == [lost.number, second.number]
     for frame in [*again, *again]:
         b.handle(Received("a", frame), 1.1)
     assert notes.heard == ["x", "y"]
-    (receipt,) = frames(b.handle(TimerFired("acknowledge a"), 1.2))
+    (receipt,) = frames(b.handle(TimerFired(Timer("acknowledge", "a")), 1.2))
     assert (receipt.message, receipt.acknowledged) == (None, 2)
     a.handle(Received("b", receipt), 1.3)
     assert a.state()["sessions"]["b"]["unacknowledged"] == 0
-    assert a.handle(TimerFired("resend b"), 2.0) == []
+    assert a.handle(TimerFired(Timer("resend", "b")), 2.0) == []
 
 
 def test_resending_becomes_patient() -> None:
     a = Reliable(Notes("a", "b"))
     a.handle(LinkUp("b", 0.01), 0.0)
-    alarms = [each.at for each in a.handle(TimerFired("x"), 0.0) if isinstance(each, SetTimer)]
+    alarms = [each.at for each in a.handle(TimerFired(Timer("x")), 0.0) if isinstance(each, SetTimer)]
     waits = list(alarms)
     for _ in range(10):
         now = alarms[-1]
-        alarms += [each.at for each in a.handle(TimerFired("resend b"), now) if isinstance(each, SetTimer)]
+        alarms += [each.at for each in a.handle(TimerFired(Timer("resend", "b")), now) if isinstance(each, SetTimer)]
         waits.append(alarms[-1] - now)
     assert waits[1] == pytest.approx(2 * waits[0])
     assert waits[-1] == pytest.approx(64 * waits[0])
@@ -80,20 +80,20 @@ def test_a_broker_that_started_again_begins_anew() -> None:
     a = Reliable(inside)
     b = Reliable(before, incarnation=1)
     a.handle(LinkUp("b"), 0.0), b.handle(LinkUp("a"), 0.0)
-    for frame in frames(b.handle(TimerFired("hello"), 0.0)):
+    for frame in frames(b.handle(TimerFired(Timer("hello")), 0.0)):
         a.handle(Received("b", frame), 0.0)
-    a.handle(TimerFired("for the first life"), 0.0)
+    a.handle(TimerFired(Timer("for the first life")), 0.0)
     a.handle(LinkLost("b"), 1.0)
     b = Reliable(after, incarnation=2)
     b.handle(LinkUp("a"), 2.0)
     for frame in frames(a.handle(LinkUp("b"), 2.0)):
         b.handle(Received("a", frame), 2.0)
     ups = inside.ups
-    for frame in frames(b.handle(TimerFired("I am new"), 2.0)):
+    for frame in frames(b.handle(TimerFired(Timer("I am new")), 2.0)):
         a.handle(Received("b", frame), 2.0)
     assert inside.heard == ["hello", "I am new"]
     assert inside.ups == ups + 1, "the router is told to begin anew"
-    for frame in frames(a.handle(TimerFired("for the second life"), 3.0)):
+    for frame in frames(a.handle(TimerFired(Timer("for the second life")), 3.0)):
         b.handle(Received("a", frame), 3.0)
     assert after.heard[-1] == "for the second life"
 
@@ -114,7 +114,7 @@ def test_any_mixture_of_losses_repeats_and_detours(seed: int) -> None:
             if isinstance(effect, Send):
                 wire.extend([(other[broker], effect.message)] * (random.random() > 0.3) * (1 + (random.random() < 0.2)))
             elif isinstance(effect, SetTimer):
-                timers[broker, effect.name] = effect.at
+                timers[broker, effect.timer] = effect.at
 
     sent: dict[str, list[str]] = {"a": [], "b": []}
     for broker in "ab":
@@ -122,7 +122,7 @@ def test_any_mixture_of_losses_repeats_and_detours(seed: int) -> None:
     for number in range(60):
         broker = random.choice("ab")
         sent[broker].append(str(number))
-        tell(broker, TimerFired(str(number)))
+        tell(broker, TimerFired(Timer(str(number))))
         while wire and random.random() < 0.7:
             to, message = wire.pop(random.randrange(len(wire)))
             tell(to, Received(other[to], message))

@@ -14,7 +14,20 @@ import pytest
 
 from contentcast.language import parse_predicate
 from contentcast.model import Attribute, EventBatch, Space, Subscription, SubscriptionBatch
-from contentcast.wire import Frame, Interest, Known, Mark, Neighbours, Publish, Unframer, WireError, decode, encode, frame
+from contentcast.wire import (
+    Frame,
+    Header,
+    Interest,
+    Known,
+    Mark,
+    Neighbours,
+    Publish,
+    Unframer,
+    WireError,
+    decode,
+    encode,
+    frame,
+)
 from contentcast.wire.columns import COLUMNS_FROM
 from contentcast.wire.framing import FRAME_HEADER_BYTES
 
@@ -39,7 +52,7 @@ def refused(data: bytes, reason: str, spaces: dict[str, Space] | None = None) ->
 
 
 def test_an_unknown_type() -> None:
-    refused(b"\x11abc", "expected Publish, Interest, Neighbours, Known or Frame, got message type 17")
+    refused(b"\x11abc", "expected Publish, Interest, Neighbours, Known, .*, got message type 17")
     refused(b"", "the type of a message needs 1 bytes and 0 are left")
 
 
@@ -121,11 +134,13 @@ def test_two_columns_of_one_attribute() -> None:
     [
         published(TRADE, {}),
         published(TRADE, times=COLUMNS_FROM),
-        encode(Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE]), pa.array([[1, 2]]))),
-        encode(Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE]), pa.array([["b", "c"]]))),
+        encode(Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE]), Header(subscriptions=pa.array([[1, 2]])))),
+        encode(
+            Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE]), Header(brokers=pa.array([["b", "c"]]), checked=("a",)))
+        ),
         interest("issue = 'IBM' AND price < 5 OR issue LIKE '%X' OR volume IN (1, 3)"),
         encode(Neighbours("a", 1, 7, (("b", 0.01),))),
-        encode(Known({"a": Mark(1, 2, 3)})),
+        encode(Known({"a": Mark(1, {"links": 3})})),
     ],
     ids=["rows", "columns", "ids", "names", "interest", "neighbours", "known"],
 )

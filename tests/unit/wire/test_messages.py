@@ -10,7 +10,20 @@ import pytest
 
 from contentcast.language import parse_many, parse_predicate
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
-from contentcast.wire import Frame, Interest, Known, Mark, Neighbours, Publish, WireError, decode, encode, frame, message_bytes
+from contentcast.wire import (
+    Frame,
+    Header,
+    Interest,
+    Known,
+    Mark,
+    Neighbours,
+    Publish,
+    WireError,
+    decode,
+    encode,
+    frame,
+    message_bytes,
+)
 from contentcast.wire.columns import COLUMNS_FROM
 from contentcast.wire.sizes import event_bytes
 from contentcast.workload import scenario
@@ -70,14 +83,13 @@ def test_what_lies_under_an_absent_value_stays_at_home() -> None:
 
 
 @pytest.mark.parametrize("lists", [[[4, 5, 6], []], [["b", "c"], ["Zürich"]], [[], []]])
-def test_destinations(lists: list[list[object]]) -> None:
-    kind = pa.list_(pa.string() if "b" in lists[0] else pa.int64())
-    sent = Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE, TRADE]), pa.array(lists, kind))
+def test_lists_in_the_header(lists: list[list[object]]) -> None:
+    field, kind = ("brokers", pa.list_(pa.string())) if "b" in lists[0] else ("subscriptions", pa.list_(pa.int64()))
+    sent = Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE, TRADE]), Header(**{field: pa.array(lists, kind)}))
     came = decode(encode(sent), SPACES)
     assert isinstance(came, Publish)
-    assert came.destinations is not None
-    assert came.destinations.to_pylist() == lists
-    assert came.destinations.type == kind
+    assert getattr(came.header, field).to_pylist() == lists
+    assert getattr(came.header, field).type == kind
 
 
 def test_interest_brings_equal_predicates() -> None:
@@ -124,7 +136,7 @@ def test_a_scenario_takes_fewer_bytes_than_its_texts(name: str) -> None:
 
 def test_neighbours_known_and_frames() -> None:
     neighbours = Neighbours("a", 1, 7, (("b", 0.01), ("Zürich", 0.0)))
-    known = Known({"a": Mark(1, 2, 3), "b": Mark(2**60, 0, -1)})
+    known = Known({"a": Mark(1, {"interests": 2, "links": 3}), "b": Mark(2**60, {})})
     for message in (neighbours, known, Neighbours("a", 1, 1, ()), Known({})):
         assert decode(encode(message), SPACES) == message
         framed = decode(encode(Frame(9, 1, 8, 0, message)), SPACES)
@@ -156,6 +168,10 @@ def test_sizes_are_remembered_only_as_long_as_the_records_live() -> None:
         del events, sent
 
 
+def with_ids(lists: pa.Array) -> Publish:
+    return Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE]), Header(subscriptions=lists))
+
+
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
@@ -165,17 +181,14 @@ def test_sizes_are_remembered_only_as_long_as_the_records_live() -> None:
             "the name of the origin takes 70000 bytes; at most 65535",
         ),
         (Publish("\ud800", 1, 2, EventBatch.from_dicts(TRADES, [])), "is not text that UTF-8 can hold"),
-        (Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE]), pa.array([[1], [2]])), "2 destination lists for 1 events"),
-        (Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE]), pa.array([[1.5]])), "not list<item: double>|not list"),
-        (
-            Publish("a", 1, 2, EventBatch.from_dicts(TRADES, [TRADE]), pa.array([[1, None]])),
-            "neither it nor anything in it may be",
-        ),
+        (with_ids(pa.array([[1], [2]])), "2 lists of subscriptions for 1 events"),
+        (with_ids(pa.array([[1.5]])), "not list<item: double>|not list"),
+        (with_ids(pa.array([[1, None]])), "neither it nor anything in it may be"),
         (Interest("a", 1, 0, 1, (), (2**63,)), "does not fit 64 bits"),
-        (Known({"a": Mark(2**64, 0, 0)}), "a mark does not fit 64 bits"),
+        (Known({"a": Mark(2**64, {})}), "a mark does not fit 64 bits"),
         (Neighbours("a", 1, 1, (("b", -1.0),)), "a delay of -1.0 s; it cannot be below 0"),
         (Frame(1, 1, 1, 1, Frame(1, 1, 1, 1)), "a Frame holds a message of another type"),
-        ("hello", "expected Publish, Interest, Neighbours, Known or Frame, got str"),
+        ("hello", "expected Publish, Interest, Neighbours, Known, .* or .*, got str"),
     ],
 )
 def test_what_no_bytes_can_hold_is_refused(message: object, reason: str) -> None:

@@ -56,6 +56,16 @@ class EventBatch:
     def __len__(self) -> int:
         return int(self.records.num_rows)
 
+    def widened(self, space: Space) -> EventBatch:
+        """The same events in a space that has gained attributes, which none of them carries."""
+        if space is self.space:
+            return self
+        given = dict(zip(self.space.names, self.records.columns, strict=True))
+        columns = [given.get(name) for name in space.names]
+        lacking = [pa.nulls(len(self), kind.arrow) for kind in space.kinds.values()]
+        records = [null if column is None else column for column, null in zip(columns, lacking, strict=True)]
+        return EventBatch(space, pa.record_batch(records, schema=space.arrow_schema), self.ids, self.rejected)
+
     # --- in
 
     @classmethod

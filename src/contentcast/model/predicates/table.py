@@ -97,6 +97,10 @@ class PredicateTable:
                 constraints[name] = column.constraint(row)
         return Conjunction.of(self.space, constraints)
 
+    def widened(self, space: Space) -> PredicateTable:
+        """The same in a space that has gained attributes: columns go by name, so nothing moves."""
+        return replace(self, space=space)
+
     def take(self, rows: Ints) -> PredicateTable:
         """The predicates of these rows, ascending and each once, as a table of their own."""
         kept = np.isin(self.predicate_of, rows)

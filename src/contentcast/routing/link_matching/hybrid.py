@@ -40,7 +40,7 @@ class Hybrid(LinkMatching):
         self._plain: dict[Space, Annotated] = {}
         self._renewed_at = 0
 
-    def _ways(self, annotated: Annotated, publish: Publish) -> Ways:
+    def ways(self, annotated: Annotated, publish: Publish) -> Ways:
         space, events = publish.events.space, publish.events
         start = annotated.start(publish.origin)
         if start is None or not start.by_neighbour:

@@ -11,69 +11,42 @@ Rule: an event crosses a physical link at most once, and none for nobody, unless
 
 from __future__ import annotations
 
-from typing import Any
-
-from contentcast.model import EventBatch, Space
-from contentcast.routing.clients import serve
-from contentcast.routing.contract import Account, Deliver, Effect, Input, Published, Received, Send, Sizes
-from contentcast.routing.knowledge import Knowledge
+from contentcast.model import Space
+from contentcast.routing.contract import Account, Deliver, Effect, Send
 from contentcast.routing.link_matching.annotated import Annotated, Ways
-from contentcast.routing.publishing import Publishing
 from contentcast.routing.setup import Setup
+from contentcast.routing.skeleton import Skeleton
 from contentcast.wire import Publish
 
 
-class LinkMatching:
+class LinkMatching(Skeleton):
     """`client_links`: each client is a link in the trit vectors, as in the paper."""
 
     def __init__(self, broker: str, setup: Setup, *, client_links: bool = False) -> None:
-        self.broker = broker
+        super().__init__(broker, setup, with_interest=True)
         self.client_links = client_links
-        self.knowledge = Knowledge(broker, setup)
-        self.publishing = Publishing(broker, setup)
         self._annotated: dict[Space, Annotated] = {}
-
-    def handle(self, input: Input, now: float) -> list[Effect]:
-        match input:
-            case Published(events):
-                return [effect for publish in self.publishing.publish(events) for effect in self._route(publish)]
-            case Received(_, Publish() as publish):
-                fresh = self.publishing.fresh(publish)
-                return [] if fresh is None else self._route(fresh)
-            case _:
-                return self.knowledge.handle(input, now)
 
     def annotated(self, space: Space) -> Annotated:
         """The annotation as of now; after a change of the subscriptions only what changed is annotated again."""
-        audience, topology = self.knowledge.audience(space), self.knowledge.topology
+        audience, topology = self.interest.audience(space), self.view.topology
         found = self._annotated.get(space)
         if found is None or found.audience is not audience or found.links.topology is not topology:
             found = Annotated.of(audience, topology, self.broker, self.client_links, found)
             self._annotated[space] = found
         return found
 
-    def _route(self, publish: Publish) -> list[Effect]:
+    def route(self, publish: Publish) -> list[Effect]:
         annotated = self.annotated(publish.events.space)
-        ways = self._ways(annotated, publish)
+        ways = self.ways(annotated, publish)
         effects: list[Effect] = [Account(publish.events, ways.steps)]
         if len(ways.rows):
             effects.append(Deliver(publish.events, ways.rows, ways.who, annotated.clients))
         if not self.client_links:
-            effects += serve(self.knowledge.clients(publish.events.space), publish.events)
+            effects += self.local.serve(publish.events)
         for neighbour, rows in ways.onward:
-            part = publish if rows is None else _part(publish, publish.events.take(rows))
-            effects.append(Send(neighbour, part))
+            effects.append(Send(neighbour, publish if rows is None else publish.take(rows)))
         return effects
 
-    def _ways(self, annotated: Annotated, publish: Publish) -> Ways:
+    def ways(self, annotated: Annotated, publish: Publish) -> Ways:
         return annotated.ways(publish.events, publish.origin)
-
-    def sizes(self) -> Sizes:
-        return self.knowledge.sizes()
-
-    def state(self) -> dict[str, Any]:
-        return self.knowledge.state()
-
-
-def _part(publish: Publish, events: EventBatch) -> Publish:
-    return Publish(publish.origin, publish.incarnation, publish.serial, events)
