@@ -1,7 +1,8 @@
 """What learning gains: steps of the search tree by the paper's order beside the learnt order and factoring, on later events.
 
-`python -m benchmarks learn` prints the table of docs/guide/learn.md. Steps and bytes are counted, not timed: they are the same on any
-machine. The order and the factoring are chosen by a sample of 2,000 events, the steps are those of 10,000 later ones.
+`python -m benchmarks learn` prints the table of docs/guide/learn.md. Steps and bytes are counted, not timed:
+they are the same on any machine. The order and the factoring are chosen by a sample of 2,000 events, the steps are
+those of 10,000 later ones.
 """
 
 from __future__ import annotations

@@ -36,7 +36,10 @@ LATENCY_BINS: Final = np.geomspace(1e-5, 1e3, 2401)
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """What one broker did with some events: for each its steps, its deliveries, and the links it left by, as bits."""
+    """What one broker did with some events: for each event its steps, deliveries and copies.
+
+    `left_by` has, for each link, the events that left by it.
+    """
 
     broker: str
     events: Ints

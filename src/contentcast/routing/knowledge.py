@@ -49,7 +49,7 @@ KEPT_CHANGES: Final = 64
 
 @dataclass(slots=True)
 class Record:
-    """What is known of one broker. `held` has its subscriptions by id, each with the version in which it came."""
+    """What is known of one broker. `blocks` has its subscriptions in batches, each with the version in which it came."""
 
     mark: Mark
     links: tuple[tuple[str, float], ...] = ()
