@@ -38,7 +38,7 @@ WORLD: Final = frozenset(
     {
         *("coalesce", "contains", "endswith", "lower", "startswith", "upper", "StartsWith"),  # SQL
         *("Decimal", "Infinity", "decimal", "StructType"),  # types
-        *("mapInArrow", "readStream", "writeStream"),  # Spark
+        *("mapInArrow", "readStream", "writeStream", "yarn", "PYSPARK_SUBMIT_ARGS"),  # Spark
         *("spark.read.format", "spark.sql", "spark.sparkContext.setLogLevel"),  # methods of a Spark session, not of our package
         "Price",  # the language page shows that case counts
     }
