@@ -83,7 +83,7 @@ def test_a_wrong_name_is_found(text: str, in_docstring: bool) -> None:
 
 @pytest.mark.parametrize(("text", "file"), [("held", FILE), ("renewed", f"{PACKAGE}/routing/link_matching/annotated.py")])
 def test_a_word_that_its_file_no_longer_has_is_found(text: str, file: str) -> None:
-    """Both stood in docstrings long after what they named had gone."""
+    """Both stood in docstrings when what they named had gone."""
     assert is_wrong(Span(text, file, 1, True), names())
 
 
