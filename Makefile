@@ -20,11 +20,11 @@ setup-bench:
 run: setup ## Run the main job into out/ (SIZE=small or medium is quicker; ARGS=... adds options)
 	@$(BIN)/contentcast run $(if $(SIZE),--size $(SIZE)) $(ARGS)
 
-# The code blocks of the docs belong to `make check`, so that checking and testing runs them once.
+# The docs belong to `make check`, so that checking and testing runs their code blocks once.
 test: setup ## Run all tests but those of the docs (ARGS=... adds pytest options)
 	@$(BIN)/python -m pytest --ignore=tests/docs $(ARGS)
 
-check: setup ## Check format, lint, types, import order and the code blocks of the docs
+check: setup ## Check format, lint, types, import order and the docs: code blocks, names, links
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import machine
 
 BENCHMARKS = ("bulk", "matching", "updates", "search_tree", "learn", "routing", "spark")
-KEPT, TRIED = Path("docs/benchmarks"), Path("build/benchmarks")
+KEPT, TRIED = Path("docs/internals/benchmarks"), Path("build/benchmarks")
 WIDE = 140
 """Columns, where nobody looks at a terminal."""
 

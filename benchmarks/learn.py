@@ -1,7 +1,8 @@
 """What learning gains: steps of the search tree by the paper's order beside the learnt order and factoring, on later events.
 
-`python -m benchmarks learn` prints the table of docs/learn.md. Steps and bytes are counted, not timed: they are the same on any
-machine. The order and the factoring are chosen by a sample of 2,000 events, the steps are those of 10,000 later ones.
+`python -m benchmarks learn` prints the table of docs/internals/learning.md. Steps and bytes are counted, not timed:
+they are the same on any machine. The order and the factoring are chosen by a sample of 2,000 events, the steps are
+those of 10,000 later ones.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def run(quick: bool = False) -> Result:
     return Result(
         "learn",
         "The learnt plan: steps per event in the search tree",
-        ["Chosen by a sample of 2,000 events, counted on 10,000 later ones; docs/learn.md says what it means."],
+        ["Chosen by a sample of 2,000 events, counted on 10,000 later ones; see docs/internals/learning.md."],
         [Table("Steps per event", header, rows)],
         [],
         {"rows": found},

@@ -20,7 +20,7 @@ from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.network.named import network, placed
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Published, Router, Subscribed
-from contentcast.routing.setup import Setup
+from contentcast.routing.setup import Life, Setup
 from contentcast.simulation import World
 from contentcast.simulation.load import publish_poisson, subscribe
 from contentcast.workload import Scenario
@@ -89,10 +89,10 @@ class Timed:
 def simulated(scenario: Scenario, events: int, subscriptions: int, protocol: str) -> dict[str, Any]:
     """Events one by one in virtual time."""
     topology = network("gryphon-39")
-    forest = Forest()
+    routers = make_router(protocol, Setup(topology=topology))
 
-    def make(broker: str, incarnation: int) -> Router:
-        return Timed(router(protocol, broker, Setup(incarnation, topology, forest)))  # type: ignore[return-value] # has what is called
+    def make(broker: str, life: Life) -> Router:
+        return Timed(routers(broker, life))  # type: ignore[return-value] # has what is called
 
     begun = time.perf_counter()
     world = World(topology, make, seed=SEED, announce=False)

@@ -1,7 +1,7 @@
 """The search tree: what each of the paper's optimizations brings in steps and memory, how steps grow, how long changes take.
 
-`python -m benchmarks.search_tree` prints the tables of docs/search-tree.md. Times are CPU seconds of the one thread, the
-best of several runs, as ratios to the plain tree of the same run: what else runs on the machine then matters little.
+`python -m benchmarks.search_tree` prints the tables of docs/internals/search-tree.md. Times are CPU seconds of the one thread,
+the best of several runs, as ratios to the plain tree of the same run: what else runs on the machine then matters little.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def run(quick: bool = False, names: Sequence[str] = tuple(TABLES)) -> Result:
     return Result(
         "search_tree",
         "The parallel search tree: steps, memory and changes",
-        ["What each optimization brings, how steps grow, and how long changes take; docs/search-tree.md says what it means."],
+        ["What each optimization brings, how steps grow, and how long changes take; see docs/internals/search-tree.md."],
         [_table(name, rows) for name, rows in found.items()],
         [],
         {"tables": found},

@@ -1,4 +1,4 @@
-"""docs/language.md is the specification: every row of its tables is run, here and in Spark SQL.
+"""docs/reference/language.md is the specification: every row of its tables is run, here and in Spark SQL.
 
 A table's columns say what its rows claim; the space is that of the last `toml` block above it. A table with other columns is
 an error, so that no row stands on the page unread.
@@ -36,7 +36,7 @@ from contentcast.model import EventBatch, EventError, Space, from_json_lines
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[2] / "docs" / "language.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "language.md"
 
 # What the rows of a table claim, by the columns that it must have; other columns are for the reader.
 CLAIMS = {

@@ -51,7 +51,7 @@ def sql_pairs(frame: DataFrame, texts: dict[int, str]) -> DataFrame:
 
 
 LONG_NUMBER = re.compile(r"[0-9][0-9.]{15,}")
-"""Where docs/language.md says that Spark loses digits, or takes absent for TRUE: left out of the comparison with Spark SQL."""
+"""Where docs/reference/language.md says that Spark loses digits, or takes absent for TRUE: left out here."""
 
 
 def test_every_case_by_match_by_spark_sql_and_by_the_oracle(spark: SparkSession) -> None:

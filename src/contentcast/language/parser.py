@@ -1,8 +1,8 @@
 """Text to predicate: SQL boolean expressions in Spark's dialect, read by sqlglot and checked against the space.
 
 sqlglot knows the grammar; this file walks its tree and keeps what the language has, which is a fraction of SQL. Everything
-else is refused with its place (see `errors`). The same text means the same in Spark SQL; docs/language.md is the specification,
-docs/decisions/0002-parser.md says why sqlglot.
+else is refused with its place (see `errors`). The same text means the same in Spark SQL; docs/reference/language.md is the
+specification, docs/internals/decisions/0002-parser.md says why sqlglot.
 Rule: whatever text comes in, a `PredicateError` or a predicate comes out.
 """
 

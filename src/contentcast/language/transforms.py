@@ -2,7 +2,7 @@
 
 sqlglot knows the grammar; this file walks its tree and keeps what a transform has: one SELECT from one space, an expression for
 each attribute of the target that is to be there. The WHERE and the conditions of CASE are predicates, read by `parser`. The
-same text is a query in Spark SQL; docs/transforms.md has the table of what there is.
+same text is a query in Spark SQL; docs/guide/transforms.md has the table of what there is.
 Rule: whatever text comes in, a `TransformError` or a transform comes out; kinds are settled here, not when events come.
 """
 

@@ -421,7 +421,7 @@ class World:
         return [self._link(broker, other) for other in self.topology.neighbours(broker)]
 
     def router(self, broker: str) -> Router:
-        """To look inside: `world.router("b").state()`."""
+        """To look inside: what it returns has `state()`."""
         return self._broker(broker).router
 
     def is_up(self, broker: str) -> bool:

@@ -287,12 +287,12 @@ _FORESTS: Final[dict[str, Forest]] = {}
 _PARSED: Final[dict[str, list[tuple[str, SubscriptionBatch]]]] = {}
 
 
-def _subscriptions(plan: Work) -> list[tuple[str, SubscriptionBatch]]:
+def _subscriptions(work: Work) -> list[tuple[str, SubscriptionBatch]]:
     """By broker; predicates that cannot be read take no part, as in `match`."""
-    if plan.key not in _PARSED:
+    if work.key not in _PARSED:
         _PARSED.clear()
-        table = pa.ipc.open_stream(plan.subscriptions.value).read_all().combine_chunks()
-        predicates = parse_many(plan.space, _one(table["predicate"]), on_error="reject")
+        table = pa.ipc.open_stream(work.subscriptions.value).read_all().combine_chunks()
+        predicates = parse_many(work.space, _one(table["predicate"]), on_error="reject")
         brokers = _one(table["broker"]).dictionary_encode()
         readable = np.ones(table.num_rows, bool)
         readable[list(predicates.refused)] = False
@@ -302,8 +302,8 @@ def _subscriptions(plan: Work) -> list[tuple[str, SubscriptionBatch]]:
             rows = np.flatnonzero((brokers.indices.to_numpy(zero_copy_only=False) == at) & readable)
             if len(rows):
                 found.append((broker, SubscriptionBatch.columns(ids[rows], predicates.take(rows), names[rows].tolist())))
-        _PARSED[plan.key] = found
-    return _PARSED[plan.key]
+        _PARSED[work.key] = found
+    return _PARSED[work.key]
 
 
 def _hop_rows(name: str, ledger: Ledger, chunk: Chunk) -> Batches:

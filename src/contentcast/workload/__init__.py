@@ -1,6 +1,6 @@
 """Named, seeded workloads: market data and those of the four papers, as Arrow columns.
 
-`scenario("market", seed=7).events(1_000_000)`; `SCENARIOS` lists the names. Described in docs/workloads.md.
+`scenario("market", seed=7).events(1_000_000)`; `SCENARIOS` lists the names. Described in docs/guide/workloads.md.
 """
 
 from contentcast.workload.catalog import SCENARIOS, scenario

@@ -29,7 +29,7 @@ WIDEST_SELECTIVE: Final = ATTR_MAX // 1_000
 
 @dataclass(frozen=True)
 class OverlayParameters:
-    selective: int = parameter(0, 0, len(ATTRIBUTES), "so many attributes, a1 first, have ranges up to 0.1 %, not 3 %")
+    selective: int = parameter(0, 0, len(ATTRIBUTES), "selective attributes, a1 first: ranges up to 0.1 %, not 3 %")
     matching: float = parameter(0.5, 0, 1, "probability that an event is made to match a standing subscription")
     standing: int = parameter(25_000, 1, 1_000_000, "subscriptions, from row 0 on, at which those events aim")
     nodes: int = parameter(500, 1, 100_000, "nodes of the overlay, each of them a broker with one application")

@@ -163,7 +163,7 @@ def test_a_column_that_arrow_cannot_hold_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_page_tells_every_parameter(name):
-    page = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "guide" / "workloads.md").read_text(encoding="utf-8")
     assert f"`{name}`" in page
     kind = ENTRIES[name].parameters
     for parameter, allowed in limits(kind).items():

@@ -4,7 +4,7 @@
     -> {issue: ('IBM', 'IBM\\0'), price: (-inf, 5.0, 10.000000000000002, TOP)}  OR  {volume: absent}
 
 An attribute that a conjunction does not name may be anything or absent. No conjunctions: nothing matches; one empty
-conjunction: everything does. Why this form, and what it does not promise: docs/decisions/0001-normal-form.md.
+conjunction: everything does. Why this form, and what it does not promise: docs/internals/decisions/0001-normal-form.md.
 Rule: `Predicate.of` simplifies until no rule applies, so that a predicate prints and parses back to an equal one.
 """
 

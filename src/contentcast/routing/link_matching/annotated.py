@@ -2,7 +2,8 @@
 
 Source: Banavar et al. 1999, section 3.1 (annotation) and 3.3 (matching). The links are those of `masks`, and in the paper's own
 form (`client_links`) one to each client of the broker.
-Rule: an annotation belongs to one audience in one topology; `renewed` keeps what a change of either left as it was.
+Rule: an annotation belongs to one audience in one topology; after a change of either, `Annotated.of` makes a
+new one and takes from the one `before` what is still true.
 """
 
 from __future__ import annotations
