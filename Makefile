@@ -40,7 +40,7 @@ soak: setup ## Play 1,000 stories of crashes, cuts and churn to every protocol (
 # --no-config and the --no-emit options keep this machine's registry settings out of the locks. The larger lock comes first: what both
 # hold has one version, one that suits the benchmark peers too.
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --no-config --universal --python-version 3.11 --fork-strategy fewest \
-	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --extra spark --extra web --extra dev
+	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --extra spark --extra live --extra web --extra dev
 
 lock: setup ## Renew requirements/*.lock from pyproject.toml (ARGS='--upgrade' for the newest versions)
 	@$(COMPILE) $(ARGS) --extra bench --output-file requirements/bench.lock

@@ -53,7 +53,7 @@ predicates = parse_many(market.space, wanted["predicate"])
 events = EventBatch.from_arrow(market.space, records)
 for name in catalog.PROTOCOLS:
     setup = Setup(topology=topology, forest=Forest())
-    brokers = Instant(topology, lambda broker, name=name, setup=setup: catalog.router(name, broker, setup))
+    brokers = Instant(topology, catalog.make_router(name, setup))
     subscriptions = SubscriptionBatch.columns(wanted["subscription"].to_numpy(), predicates, wanted["subscriber"].to_pylist())
     brokers.put(topology.brokers[0], Subscribed(subscriptions))
     for batch in (events, events.take([0])):

@@ -1,6 +1,6 @@
 """A network of brokers in virtual time: the real routers, run by steps on an agenda. Same seed, same trace, byte for byte.
 
-    world = World(topology, lambda broker, incarnation: Flooding(broker, Setup(incarnation)))
+    world = World(topology, make_router("flooding"))
     world.put("c", Subscribed(CHEAP)); world.put("a", Published(TRADE), at=1.0); world.run()
     world.delivered                                                     # [("desk-7", 1)]
 
