@@ -39,7 +39,7 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.dice import Dice
 from contentcast.routing.setup import Life, MakeRouter
-from contentcast.simulation.agenda import Agenda
+from contentcast.simulation.agenda import Agenda, Root
 from contentcast.simulation.deliveries import Accounts, Deliveries
 from contentcast.simulation.disk import Disk
 from contentcast.simulation.network import Direction
@@ -86,7 +86,7 @@ class Broker:
         self.history: list[tuple[float, int]] | None = None
         """(time, inputs waiting) after every change, if the world was told to watch."""
         self.incarnation = 0
-        self.waiting: deque[tuple[Input, int, bool]] = deque()
+        self.waiting: deque[tuple[Input, int, Root]] = deque()
         self.router: Router
         self._make = make_router
         self._around = around
@@ -134,7 +134,7 @@ class Broker:
 
     def end(self) -> None:
         self.up = False
-        self._agenda.quiet.foreground -= sum(not background for _, _, background in self.waiting)
+        self._agenda.quiet.foreground -= sum(root is None for _, _, root in self.waiting)
         self.waiting.clear()
         self._mark()
         self._timers.clear()
@@ -157,28 +157,28 @@ class Broker:
             self._serve(input, size)
             return
         # A foreground input that waits is something to do; the step that will wake for it is not counted.
-        agenda.quiet.foreground += not agenda.background
-        self.waiting.append((input, size, agenda.background))
+        agenda.quiet.foreground += agenda.root is None
+        self.waiting.append((input, size, agenda.root))
         if len(self.waiting) > self.most_waiting:
             self.most_waiting = len(self.waiting)
         if self.history is not None:
             self._mark()
         if not self._waking:
             self._waking = True
-            agenda.put(self._busy_until, self._wakes, background=True)
+            agenda.put(self._busy_until, self._wakes, root=agenda.now)
 
     def _wake(self, _: None) -> None:
         agenda = self._agenda
         if self._busy_until > agenda.now:  # it was stalled meanwhile
-            agenda.put(self._busy_until, self._wakes, background=True)
+            agenda.put(self._busy_until, self._wakes, root=agenda.now)
             return
-        input, size, agenda.background = self.waiting.popleft()
-        agenda.quiet.foreground -= not agenda.background
+        input, size, agenda.root = self.waiting.popleft()
+        agenda.quiet.foreground -= agenda.root is None
         if self.history is not None:
             self._mark()
         self._serve(input, size)
         if self.waiting:
-            agenda.put(self._busy_until, self._wakes, background=True)
+            agenda.put(self._busy_until, self._wakes, root=agenda.now)
         else:
             self._waking = False
 
@@ -191,7 +191,7 @@ class Broker:
         if woken is True:
             self.arrive(TimerFired(timer), NO_MESSAGE)
         elif woken is not None:
-            self._agenda.put(woken, self._fires, timer)
+            self._agenda.put(woken, self._fires, timer, root=None if self._agenda.root is None else woken)
 
     def _synced(self, upto: int) -> None:
         if self.up:
@@ -215,7 +215,8 @@ class Broker:
             raise
         if self._around.trace is not None:
             self._around.trace.handled(now, self.name, self.incarnation, input, effects)
-        agenda.background = agenda.quiet.handled(input, effects, now, agenda.background)
+        if not agenda.quiet.handled(input, effects, now, agenda.root is not None):
+            agenda.root = None
         self._sends, self._delivers = [], []
         perform(effects, self._how, HOST)
         self.busy_s += self._cpu
@@ -229,7 +230,7 @@ class Broker:
         for deliver in self._delivers:
             self._around.deliveries.note(leaves, self.number, self.incarnation, deliver, now)
         if type(input) is Stopping:
-            agenda.put(leaves, self._stopped, self, background=False)
+            agenda.put(leaves, self._stopped, self, root=None)
 
     def _hear(self, input: Input) -> None:
         """A router may send again once it has heard of the connection that is there now."""
@@ -280,7 +281,7 @@ class Broker:
         self._agenda.quiet.timer_set(effect, self._agenda.now)
         at = self._timers.set(effect, self._agenda.now)
         if at is not None:
-            self._agenda.put(at, self._fires, effect.timer, background=effect.background)
+            self._agenda.put(at, self._fires, effect.timer, root=at if effect.background else None)
 
     def _each_segment(self, act: Callable[[Segment], object]) -> None:
         for segment in self._segments():

@@ -39,7 +39,7 @@ class Disk:
 
     def _sync(self) -> None:
         self._syncing = (len(self._data), self._records)
-        self._agenda.put(self._agenda.now + self.sync_s, self._syncs, background=False)
+        self._agenda.put(self._agenda.now + self.sync_s, self._syncs, root=None)
 
     def _sync_done(self, _: None) -> None:
         assert self._syncing is not None
