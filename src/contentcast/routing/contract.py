@@ -216,7 +216,7 @@ class Deliver:
         order = np.argsort(self.who, kind="stable")
         who, rows = self.who[order], self.rows[order]
         starts = np.flatnonzero(np.diff(who, prepend=-1))
-        for begin, end in zip(starts, [*starts[1:], len(who)], strict=True):
+        for begin, end in zip(starts, [*starts[1:], len(who)][: len(starts)], strict=True):
             yield self.subscribers[int(who[begin])], self.events.take(rows[begin:end])
 
 
