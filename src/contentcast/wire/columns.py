@@ -121,6 +121,7 @@ class _Buffers:
         aligned[:] = np.frombuffer(raw, np.uint8)
         self.buffer = pa.py_buffer(aligned)
         self.size, self.at = len(raw), 0
+        self._nothing = pa.py_buffer(b"")
 
     def take(self, count: int, what: str) -> pa.Buffer:
         left = self.size - self.at
@@ -129,6 +130,13 @@ class _Buffers:
         begin = self.at
         self.at += padded(count)
         return self.buffer.slice(begin, count)
+
+    def absent(self, arrow: pa.DataType, count: int) -> pa.Array:
+        """A column without a value. All of them share one buffer, so that a message grows no more than twofold by them."""
+        if self._nothing.size < 8 * (count + 1):
+            self._nothing = pa.py_buffer(bytes(8 * (count + 1)))
+        texts = [pa.py_buffer(b"")] if pa.types.is_string(arrow) or pa.types.is_binary(arrow) else []
+        return pa.Array.from_buffers(arrow, count, [self._nothing, self._nothing, *texts], count)
 
 
 def decode_columns(reader: Reader, space: Space, count: int) -> EventBatch:
@@ -152,7 +160,7 @@ def decode_columns(reader: Reader, space: Space, count: int) -> EventBatch:
 
 def _column(buffers: _Buffers, kind: str, arrow: pa.DataType, form: int, count: int, what: str) -> pa.Array:
     if form == ALL_ABSENT:
-        return pa.nulls(count, arrow)
+        return buffers.absent(arrow, count)
     if form not in (ALL_THERE, SOME_ABSENT):
         raise WireError(f"{what}: there is no form {form} of a column")
     there = buffers.take(-(-count // 8), f"{what}, presence") if form == SOME_ABSENT else None

@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from contentcast.model import EventBatch, Ranges, Space
@@ -172,5 +173,7 @@ def _check_numbers(name: str, kind: str, values: Sequence[Any]) -> None:
 
 
 def _bitmap(values: Sequence[bool]) -> pa.Buffer:
+    if len(values) > 64:  # a number of so many bits takes quadratic time, and for a few bits NumPy takes longer
+        return pa.py_buffer(np.packbits(np.array(values, bool), bitorder="little").tobytes())
     found = sum(1 << at for at, each in enumerate(values) if each)
     return pa.py_buffer(found.to_bytes(-(-len(values) // 8) or 1, "little"))

@@ -215,3 +215,34 @@ def test_a_stream_that_ends_within_a_frame() -> None:
         unframer.end()
     assert unframer.feed(frame(b"half")[-2:]) == [b"half"]
     unframer.end()
+
+
+def test_events_by_rows_take_linear_memory_and_no_number_of_many_bits() -> None:
+    """A sender may write any number of events by rows. A bitmap made as one large number took quadratic time."""
+    from contentcast.wire.rows import _bitmap
+
+    flags = [at % 3 == 0 for at in range(200_000)]
+    tracemalloc.start()
+    made = _bitmap(flags)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(made) == 25_000
+    assert most < 2_000_000
+    assert bytes(_bitmap(flags[:64])) == bytes(_bitmap(flags[:65]))[:8], "both ways make the same bits"
+
+
+def test_columns_that_nobody_fills_do_not_multiply_a_message() -> None:
+    """800 kB of ids with 100 attributes that are absent everywhere became 80 MB."""
+    wide = Space("wide", {f"a{at}": ["int", "string", "bool", "float", "timestamp", "bytes"][at % 6] for at in range(100)})
+    count = 100_000
+    empty = EventBatch.from_arrow(wide, pa.record_batch({"a0": pa.nulls(count, pa.int64())}))
+    sent = encode(Publish("a", 1, 2, empty))
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    came = decode(sent, {"wide": wide})
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(came, Publish)
+    assert came.events.records.num_rows == count
+    assert all(column.null_count == count for column in came.events.records.columns)
+    assert most + pa.total_allocated_bytes() - before < 8 * len(sent)
