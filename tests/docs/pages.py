@@ -8,6 +8,7 @@
 | the same without `$ ` | run as a script of its own |
 | `json`, `toml` | must parse |
 | any other | only looked at; a block must name its language |
+| `python` below `<!-- file: NAME -->` | written to that file, for the blocks after it to import |
 
 `...` in a shown output stands for anything on its line, and alone on a line for any lines. Above a block,
 `<!-- not run: REASON -->` exempts it, and `<!-- exit code: 2 -->` says that its last command ends so.
@@ -39,6 +40,7 @@ SHELL = {"console", "sh", "bash", "shell"}
 PARSED = {"json": json.loads, "toml": tomllib.loads}
 
 NOT_RUN = re.compile(r"<!--\s*not run\b:?\s*(?P<reason>.*?)\s*-->", re.DOTALL)
+FILE = re.compile(r"<!--\s*file:\s*(?P<name>[\w.]+)\s*-->")
 EXIT_CODE = re.compile(r"<!--\s*exit code:\s*(?P<code>\d+)\s*-->")
 
 
@@ -53,6 +55,7 @@ class Block:
     language: str
     text: str
     exit_code: int = 0
+    file: str = ""
 
     def fail(self, why: str) -> PageError:
         return PageError(f"{self.page}:{self.line}: {why}")
@@ -75,7 +78,9 @@ def read_blocks(page: str, text: str) -> Iterator[Block]:
             assert token.map is not None
             code = EXIT_CODE.search(above)
             language = (token.info.split() or [""])[0]
-            block = Block(page, token.map[0] + 1, language, token.content, int(code["code"]) if code else 0)
+            file = FILE.search(above)
+            written = file["name"] if file else ""
+            block = Block(page, token.map[0] + 1, language, token.content, int(code["code"]) if code else 0, written)
             exempted, above = NOT_RUN.search(above), ""
             if not language:
                 raise block.fail("a code block names its language; ```text if it has none")
@@ -163,7 +168,10 @@ class Page:
         self._shell: Shell | None = None
 
     def run(self, block: Block) -> None:
-        if block.language in PARSED:
+        if block.file:
+            Path(block.file).write_text(block.text, encoding="utf-8")
+            sys.path[:0] = [] if "" in sys.path else [""]
+        elif block.language in PARSED:
             try:
                 PARSED[block.language](block.text)
             except ValueError as error:

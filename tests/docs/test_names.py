@@ -56,7 +56,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 # --- that the above can fail
 
-FILE = f"{PACKAGE}/routing/knowledge.py"
+FILE = f"{PACKAGE}/routing/interest.py"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,9 @@ def test_a_wrong_name_is_found(text: str, in_docstring: bool) -> None:
     assert is_wrong(Span(text, FILE if in_docstring else "docs/README.md", 1, in_docstring), names())
 
 
-@pytest.mark.parametrize(("text", "file"), [("held", FILE), ("renewed", f"{PACKAGE}/routing/link_matching/annotated.py")])
+@pytest.mark.parametrize(
+    ("text", "file"), [("held", f"{PACKAGE}/routing/versions.py"), ("renewed", f"{PACKAGE}/routing/link_matching/annotated.py")]
+)
 def test_a_word_that_its_file_no_longer_has_is_found(text: str, file: str) -> None:
     """Both stood in docstrings when what they named had gone."""
     assert is_wrong(Span(text, file, 1, True), names())

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from contentcast.model import Space, SubscriptionBatch
+from contentcast.model import EventBatch, Space, SubscriptionBatch
 from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audiences import Audiences
 from contentcast.routing.contract import Effect, Input, SetTimer, Timer, TimerFired
@@ -28,6 +29,8 @@ from contentcast.routing.setup import Setup
 from contentcast.routing.spaces import SpaceRegister
 from contentcast.routing.versions import Versions
 from contentcast.wire import Interest, Mark
+
+Ints = npt.NDArray[np.int64]
 
 PROPAGATE: Final = Timer("propagate")
 KEPT_CHANGES: Final = 64
@@ -151,6 +154,14 @@ class Interests:
     def audience(self, space: Space) -> Audience:
         """Everybody who wants something of this space, as far as heard."""
         return self._audiences.of(space)
+
+    def wanted(self, events: EventBatch) -> list[tuple[str, Ints]]:
+        """The brokers whose clients want some of these events, and for each of them which rows."""
+        audience = self.audience(events.space)
+        found = audience.tree.match_batch(events)
+        rows = np.repeat(np.arange(len(events)), np.diff(found.offsets))
+        owners = audience.origin[found.ids]
+        return [(audience.origins[each], np.unique(rows[owners == each])) for each in np.unique(owners).tolist()]
 
     def _grow(self, space: Space, before: Audience | None, changes: Any) -> Audience:
         heard = tuple(
