@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from contentcast.language import parse_many, parse_predicate
 from contentcast.matching import Scan
-from contentcast.matching.summaries import EXACT, PAPER, Columns, Precision, Summary, difference, examine, patch
-from contentcast.model import EventBatch, Space
+from contentcast.matching.summaries import EXACT, PAPER, Columns, Delta, Precision, Summary, difference, examine, patch
+from contentcast.model import ContentcastError, EventBatch, Space
+from contentcast.wire.fields import Reader, WireError
+from contentcast.wire.summaries import decode_delta, decode_summary, encode_delta, encode_summary
 from contentcast.workload import SCENARIOS, scenario
 from tests.case_files import Case, cases
 from tests.properties.generate import Generator
@@ -216,6 +219,79 @@ def test_summaries_of_a_smaller_and_a_larger_space_understand_each_other(random:
     assert of_old.expected(cut) <= pairs(new, large_batch)
     old.grow(world.space)
     assert pairs(old, large_batch) == pairs(new, large_batch)
+
+
+# --- on the wire
+
+
+def sent(summary: Summary) -> bytes:
+    return encode_summary(summary.columns())
+
+
+@given(seeds, st.sampled_from(PRECISIONS), st.booleans())
+@settings(max_examples=MANY)
+def test_what_is_sent_comes_back(random: Random, precision: Precision, subsumption: bool) -> None:
+    world = World(random)
+    summary = Summary(world.space, precision=precision, subsumption=subsumption)
+    for broker in random.sample(BROKERS, random.randint(1, 3)):
+        world.add(summary, broker, random.randint(0, 10))
+    reader = Reader(sent(summary), {})
+    found = Columns.of(decode_summary(reader))
+    reader.end("a summary")
+    assert found == summary.columns()
+    assert found.versions == summary.columns().versions
+
+
+@given(seeds, st.sampled_from(PRECISIONS))
+@settings(max_examples=MANY)
+def test_a_difference_comes_back(random: Random, precision: Precision) -> None:
+    world = World(random)
+    summary, follower = Summary(world.space, precision=precision), Summary(world.space)
+    for _ in range(3):
+        world.add(summary, "a", random.randint(0, 6))
+        gone = random.sample(list(world.texts["a"]), random.randint(0, len(world.texts["a"])))
+        summary.remove("a", gone)
+        for each in gone:
+            del world.texts["a"][each]
+        for delta in summary.deltas(follower.versions):
+            reader = Reader(encode_delta(delta), {})
+            follower.apply(Delta.of(decode_delta(reader)))
+            reader.end("a difference")
+        assert follower.columns() == summary.columns()
+
+
+@given(seeds, st.sampled_from(PRECISIONS))
+@settings(max_examples=2 * MANY)
+def test_bytes_that_were_tampered_with_are_a_wire_error_or_a_summary(random: Random, precision: Precision) -> None:
+    """What is taken for a summary can be matched, merged and sent again; what is taken for a difference may still not fit."""
+    world = World(random)
+    summary = Summary(world.space, precision=precision)
+    world.add(summary, "a", random.randint(0, 8))
+    data = bytearray(random.choice([sent(summary), encode_delta(summary.delta("a"))]))
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(data))
+        match random.choice(["change", "cut", "put in"]):
+            case "change":
+                data[at] = random.randrange(256)
+            case "cut":
+                del data[at : at + random.randint(1, 4)]
+            case _:
+                data[at:at] = random.randbytes(2)
+        data = data or bytearray(b"\0")
+    batch = world.events(2)
+    with suppress(WireError):
+        found = Columns.of(decode_summary(Reader(bytes(data), {})))
+        again = (
+            Summary(Space(found.space, x="int")) if found.space != world.space.name and found.space else Summary(world.space)
+        )
+        if found.space:
+            again.merge(found)
+            assert Columns.of(decode_summary(Reader(sent(again), {}))) == again.columns()
+            again.match(batch)
+    with suppress(WireError):
+        delta = Delta.of(decode_delta(Reader(bytes(data), {})))
+        with suppress(ContentcastError):
+            Summary(world.space).apply(delta)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)

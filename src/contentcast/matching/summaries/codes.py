@@ -50,9 +50,8 @@ class Coder:
         last = np.where(rows.high == POINT, first, np.where(rows.high == UNBOUNDED, 2 * len(rows.cuts), 2 * rows.high))
         return cls(rows.kind, 2 * len(rows.cuts) + 1, first, last, np.empty(0, np.int64), Texts.of(rows.cuts))
 
-    def encode(self, column: pa.Array) -> Codes:
-        """One code for each row of the batch; ABSENT where the column is null."""
-        codes = np.empty(len(column), np.int32)
+    def encode(self, column: pa.Array, codes: Codes) -> None:
+        """Fills in one code for each row of the batch; ABSENT where the column is null."""
         if self.texts is None:
             search(self.cuts, _keys(self.kind, column), codes)
         else:
@@ -60,7 +59,6 @@ class Coder:
             search_texts(self.texts.keys, self.texts.offsets, self.texts.data, offsets, data, codes)
         if column.null_count:
             codes[column.is_null().to_numpy(zero_copy_only=False)] = ABSENT
-        return codes
 
 
 def key_cuts(rows: Rows) -> Ints:
@@ -125,25 +123,35 @@ def search_texts(keys, cut_offsets, cut_data, offsets, data, codes):  # type: ig
     """2 * (cuts below the text), + 1 where the text is a cut itself. UTF-8 sorts as its characters do."""
     for at in range(len(codes)):
         begin, end = np.int64(offsets[at]), np.int64(offsets[at + 1])
+        if begin == end:  # also what lies under an absent value, which many are
+            codes[at] = 1 if len(keys) and cut_offsets[1] == 0 else 0
+            continue
         key = np.uint64(0)
         for place in range(8):
             byte = np.uint64(data[begin + place]) if begin + place < end else np.uint64(0)
             key = (key << np.uint64(8)) | byte
-        low, high = 0, len(keys)
+        # Halving without a branch by the first eight bytes, then by whole texts among the few that share them.
+        low, size = 0, len(keys)
+        while size > 0:
+            half = size >> 1
+            right = keys[low + half] < key
+            low = low + half + 1 if right else low
+            size = size - half - 1 if right else half
+        high, size = low, 1
+        while high < len(keys) and keys[high] == key:  # in growing steps: thousands may share them
+            high = min(high + size, len(keys))
+            size *= 2
         equal = 0
         while low < high:
             middle = (low + high) >> 1
-            if keys[middle] != key:
-                order = -1 if keys[middle] < key else 1
-            else:
-                order = _compare(cut_data, cut_offsets[middle], cut_offsets[middle + 1], data, begin, end)
+            order = (
+                1 if keys[middle] != key else _compare(cut_data, cut_offsets[middle], cut_offsets[middle + 1], data, begin, end)
+            )
             if order < 0:
                 low = middle + 1
             else:
                 high = middle
-                if order == 0:
-                    equal = 1
-                    low = middle
+                equal |= order == 0
         codes[at] = 2 * low + equal
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,11 @@ class Rows:
     patterns: tuple[Constraint, ...]
     offsets: Ints
     members: Ints
+
+    @classmethod
+    def of(cls, plain: Any) -> Rows:
+        """From a value with the same fields, such as `wire.summaries` decodes; it has been checked there."""
+        return cls(plain.kind, plain.low, plain.high, plain.cuts, plain.patterns, plain.offsets, plain.members)
 
     @property
     def intervals(self) -> int:
@@ -234,6 +239,12 @@ class Columns:
     @classmethod
     def empty(cls, space: str, broker: str, version: int = 0) -> Columns:
         return cls(space, (broker,), (version,), np.zeros(2, np.int64), NONE, {})
+
+    @classmethod
+    def of(cls, plain: Any) -> Columns:
+        """From a value with the same fields, such as `wire.summaries` decodes; it has been checked there."""
+        rows = {name: Rows.of(each) for name, each in plain.rows.items()}
+        return cls(plain.space, plain.brokers, plain.versions, plain.starts, plain.ids, rows)
 
     def __len__(self) -> int:
         """How many entries there are."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,11 @@ class RowsDelta:
     left_rows: Ints
     left: Ints
 
+    @classmethod
+    def of(cls, plain: Any) -> RowsDelta:
+        arrays = (plain.moved_from, plain.moved_to, plain.gone, plain.joined_rows, plain.joined, plain.left_rows, plain.left)
+        return cls(Rows.of(plain.ends), *arrays)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delta:
@@ -53,6 +59,12 @@ class Delta:
     fresh_at: Ints
     ids: Ints
     rows: Mapping[str, RowsDelta]
+
+    @classmethod
+    def of(cls, plain: Any) -> Delta:
+        """From a value with the same fields, such as `wire.summaries` decodes; `patch` checks it against the old version."""
+        rows = {name: RowsDelta.of(each) for name, each in plain.rows.items()}
+        return cls(plain.space, plain.broker, plain.since, plain.version, plain.gone, plain.fresh_at, plain.ids, rows)
 
     @property
     def is_whole(self) -> bool:
@@ -85,10 +97,15 @@ def patch(old: Columns, delta: Delta) -> Columns:
             f"{old.brokers}; ask for the whole summary (a difference since 0)"
         )
     count = len(old) - len(delta.gone) + len(delta.ids)
+    _check(old, delta, count)
     place = _places(len(old), count, delta.gone, delta.fresh_at)
     ids = np.empty(count, np.int64)
     ids[place[place >= 0]] = old.ids[place >= 0]
     ids[delta.fresh_at] = delta.ids
+    if (ids[1:] < ids[:-1]).any():
+        raise ContentcastError(
+            f"the difference of {delta.broker} puts its subscriptions out of order; ask for the whole summary"
+        )
     made = []
     for name in sorted({*old.rows, *delta.rows}):
         change = delta.rows.get(name)
@@ -98,6 +115,21 @@ def patch(old: Columns, delta: Delta) -> Columns:
             made.append((name, _patched(old.rows.get(name) or no_rows(change.ends.kind), change, place, count).rows()))
     bare = Columns(delta.space, (delta.broker,), (delta.version,), np.array([0, count]), ids, {})
     return with_rows(bare, made)
+
+
+def _check(old: Columns, delta: Delta, count: int) -> None:
+    """Numbers that name nothing, as a difference from elsewhere may have."""
+    within = [(delta.gone, len(old)), (delta.fresh_at, count)]
+    for name, change in delta.rows.items():
+        rows = old.rows.get(name) or no_rows(change.ends.kind)
+        if rows.kind is not change.ends.kind:
+            raise ContentcastError(f"the difference of {delta.broker} gives the attribute {name} another kind")
+        last = len(rows.offsets) - 1
+        within += [(each, last) for each in (change.gone, change.joined_rows, change.left_rows)]
+        within += [(change.moved_from, last - 1), (change.moved_to, len(change.ends.offsets) - 2)]
+        within += [(each, count) for each in (change.joined, change.left, change.ends.members)]
+    if len(delta.gone) > len(old) or any(len(each) and int(each.max()) >= end for each, end in within):
+        raise ContentcastError(f"the difference of {delta.broker} names what its old version does not have; ask for the whole")
 
 
 def no_rows(kind: Kind) -> Rows:

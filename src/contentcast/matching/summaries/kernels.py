@@ -11,7 +11,7 @@ attribute
     bitmap    010          011         111        011         010
     toggles   [0, 2, 2, 0]     ends [0, 1, 2, 3, 4]     bitmap of a code: that of no value, toggles[:ends[code]] turned over
 
-Bitmaps are kept for every `step` toggles only; what lies between is turned over for the event at hand.
+Bitmaps are kept for some codes only, `step` toggles apart; what lies between is turned over for the event at hand.
 
     words    all bitmaps, `width` words each       full   bit w of word w >> 6: word w of the bitmap is not 0
 
@@ -34,20 +34,31 @@ ABSENT, ANY, FREE = -1, -2, -3
 
 
 @njit(cache=True, nogil=True)
-def lay_bitmaps(free, toggles, step, width):  # type: ignore[no-untyped-def]
-    """The bitmap before any toggle, and after every `step` toggles; one after the other."""
-    count = len(toggles) // step + 1
+def lay_bitmaps(free, toggles, ends, step):  # type: ignore[no-untyped-def]
+    """The bitmaps, one after the other, and for each code its bitmap and the first toggle that is not in it yet.
+
+    A code gets a bitmap of its own once `step` toggles have come together since the last one.
+    """
+    width = len(free)
+    bitmap_of, begin_of = np.zeros(len(ends), np.int32), np.zeros(len(ends), np.int32)
+    count, begin = 1, 0
+    for code in range(len(ends)):
+        if ends[code] - begin >= step:
+            count += 1
+            begin = ends[code]
+        bitmap_of[code], begin_of[code] = count - 1, begin
     words = np.empty(count * width, np.uint64)
     state = free.copy()
     words[:width] = state
     at = 0
-    for number in range(1, count):
-        for _ in range(step):
-            entry = toggles[at]
-            state[entry >> 6] ^= np.uint64(1) << np.uint64(entry & 63)
-            at += 1
-        words[number * width : (number + 1) * width] = state
-    return words
+    for code in range(len(ends)):
+        if bitmap_of[code] and begin_of[code] == ends[code] and at < ends[code]:
+            for each in range(at, ends[code]):
+                entry = toggles[each]
+                state[entry >> 6] ^= np.uint64(1) << np.uint64(entry & 63)
+            at = ends[code]
+            words[bitmap_of[code] * width : (bitmap_of[code] + 1) * width] = state
+    return words, bitmap_of, begin_of
 
 
 @njit(cache=True, nogil=True)
@@ -65,16 +76,16 @@ def find_full(words, width):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def match_codes(  # type: ignore[no-untyped-def]
-    codes, sets, set_at, set_items, words, full, first_bitmap, absent_bitmap, toggles, toggle_at, ends, end_at, step, valid,
+    codes, sets, set_at, set_items, words, full, bitmap_of, first_bitmap, absent_bitmap, toggles, begins, ends, end_at, valid,
     target_of, targets, most_flips,
 ):  # fmt: skip
     """offsets, found: event e has the targets found[offsets[e]:offsets[e + 1]], ascending, each once.
 
-    codes[event, attribute]; sets[event, attribute]: the entries set_items[set_at[s]:set_at[s + 1]] pass as well (patterns), or
+    codes[attribute, event]; sets[attribute, event]: the entries set_items[set_at[s]:set_at[s + 1]] pass as well (patterns), or
     -1.
     """
     one, low6 = np.uint64(1), np.uint64(63)
-    events, attributes = codes.shape
+    attributes, events = codes.shape
     width = len(valid)
     wide = (width + 63) >> 6
     flips, extra = np.zeros(attributes * width, np.uint64), np.zeros(wide, np.uint64)
@@ -91,13 +102,12 @@ def match_codes(  # type: ignore[no-untyped-def]
             alive[high] = ~np.uint64(0)
         living = True
         for at in range(attributes):
-            code = codes[event, at]
+            code = codes[at, event]
             row = at * width
             if code >= 0:
-                end = ends[end_at[at] + code]
-                number = end // step
-                bitmap = first_bitmap[at] + number
-                for each in range(toggle_at[at] + number * step, toggle_at[at] + end):
+                place = end_at[at] + code
+                bitmap = bitmap_of[place]
+                for each in range(begins[place], ends[place]):
                     entry = toggles[each]
                     word = entry >> 6
                     flips[row + word] ^= one << (np.uint64(entry) & low6)
@@ -110,8 +120,8 @@ def match_codes(  # type: ignore[no-untyped-def]
                 bitmap = 0
             else:
                 bitmap = first_bitmap[at]
-            if sets[event, at] >= 0:
-                for each in range(set_at[sets[event, at]], set_at[sets[event, at] + 1]):
+            if sets[at, event] >= 0:
+                for each in range(set_at[sets[at, event]], set_at[sets[at, event] + 1]):
                     entry = set_items[each]
                     word = entry >> 6
                     bit = one << (np.uint64(entry) & low6)

@@ -45,8 +45,7 @@ class Matcher:
         by_use = np.argsort(-c3.sum(axis=0), kind="stable")
         self.names = [known[at] for at in by_use.tolist()]
         c3 = c3[:, by_use]
-        packed = np.packbits(c3, axis=1)
-        order = np.lexsort(packed.T[::-1]) if packed.shape[1] else np.arange(len(columns))
+        order = np.lexsort(_sort_keys(columns, self.names, c3))
         self.place = np.empty(len(columns), np.int64)
         self.place[order] = np.arange(len(columns))
         self.entry = order
@@ -54,17 +53,19 @@ class Matcher:
         self.step = max(LEAST_STEP, self.width // 16)
         self.valid = self._bits(np.ones(len(columns), bool))
         self._lay_out(columns, ~c3)
-        number = np.cumsum(_begins(columns.broker_of, columns.ids)) - 1
-        self.subscription_count = int(number[-1]) + 1 if len(number) else 0
-        self.subscription_of = number[order].astype(np.int32)
-        self.first_entry = np.flatnonzero(_begins(columns.broker_of, columns.ids))
-        self.broker_of = columns.broker_of[order].astype(np.int32)
+        owner = columns.broker_of
+        begins = _begins(owner, columns.ids)
+        self.subscription_of = (np.cumsum(begins) - 1)[order].astype(np.int32)
+        self.subscription_ids, self.subscription_brokers = columns.ids[begins], owner[begins]
+        self.broker_of = owner[order].astype(np.int32)
         self.broker_count = len(columns.brokers)
 
     def _lay_out(self, columns: Columns, free: npt.NDArray[np.bool_]) -> None:
-        words, toggles, ends = [self.valid], [], []
-        self.first_bitmap, self.absent_bitmap = np.zeros((2, len(self.names)), np.int64)
-        self.toggle_at, self.end_at = np.zeros((2, len(self.names)), np.int64)
+        words, toggles = [self.valid], []
+        bitmaps_of: list[Codes] = [np.empty(0, np.int32)]
+        begins: list[Codes] = [np.empty(0, np.int32)]
+        ends: list[Ints] = [np.empty(0, np.int64)]
+        self.first_bitmap, self.absent_bitmap, self.end_at = np.zeros((3, len(self.names)), np.int64)
         bitmaps = 1  # the first lets every entry pass
         turned = coded = 0
         self.coders: dict[str, Coder] = {}
@@ -78,18 +79,20 @@ class Matcher:
             nobody = self._bits(free[self.entry, at])
             with_absent = free[self.entry, at]
             with_absent[self.place[rows.of_row(len(rows.offsets) - 2)]] = True
-            laid = lay_bitmaps(nobody, mine, self.step, self.width)
+            laid, bitmap_of, begin = lay_bitmaps(nobody, mine, end, self.step)
             words += (laid, self._bits(with_absent))
             toggles.append(mine)
-            ends.append(end)
-            self.first_bitmap[at], self.toggle_at[at], self.end_at[at] = bitmaps, turned, coded
+            ends.append(end + turned)
+            begins.append(begin + turned)
+            bitmaps_of.append(bitmap_of + bitmaps)
+            self.first_bitmap[at], self.end_at[at] = bitmaps, coded
             bitmaps += len(laid) // self.width
             self.absent_bitmap[at] = bitmaps
             bitmaps, turned, coded = bitmaps + 1, turned + len(mine), coded + len(end)
         self.words = np.concatenate(words)
         self.full: Words = find_full(self.words, self.width)
         self.toggles = np.concatenate([np.empty(0, np.int32), *toggles])
-        self.ends = np.concatenate([np.empty(0, np.int64), *ends])
+        self.bitmap_of, self.begins, self.ends = (np.concatenate(each).astype(np.int32) for each in (bitmaps_of, begins, ends))
 
     def _toggles(self, rows: Rows, coder: Coder) -> tuple[npt.NDArray[np.int32], Ints]:
         """Entries in the order of the codes at which they begin or end to pass, and how many are turned over up to each
@@ -112,27 +115,27 @@ class Matcher:
 
     def encode(self, events: EventBatch) -> tuple[Codes, Codes, Ints, Ints]:
         """codes, sets, set_at and set_items as the kernel takes them."""
-        codes = np.full((len(events), len(self.names)), ABSENT, np.int32)
-        sets = np.full((len(events), len(self.names)), -1, np.int32)
+        codes = np.full((len(self.names), len(events)), ABSENT, np.int32)
+        sets = np.full((len(self.names), len(events)), -1, np.int32)
         lists: list[Ints] = []
         for at, name in enumerate(self.names):
             if name not in events.space:
                 continue
             if events.space.kinds[name] is not self.coders[name].kind:
-                codes[:, at] = ANY
+                codes[at] = ANY
                 continue
             column = events.records.column(events.space.position(name))
-            codes[:, at] = self.coders[name].encode(column)
+            self.coders[name].encode(column, codes[at])
             if name in self.patterns:
                 mine = self.patterns[name].encode(column)
-                sets[:, at] = np.where(mine < 0, -1, mine + len(lists))
+                sets[at] = np.where(mine < 0, -1, mine + len(lists))
                 lists += self.patterns[name].sets
         set_at = np.cumsum([0, *map(len, lists)], dtype=np.int64)
         return codes, sets, set_at, np.concatenate([np.empty(0, np.int64), *lists])
 
     def subscriptions(self, events: EventBatch) -> Found:
-        """Which subscriptions each event may match; number n is that of the entry `first_entry[n]`."""
-        return self.run(*self.encode(events), self.subscription_of, self.subscription_count)
+        """Which subscriptions each event may match, as positions in `subscription_ids`."""
+        return self.run(*self.encode(events), self.subscription_of, len(self.subscription_ids))
 
     def brokers(self, events: EventBatch) -> Found:
         """Which brokers each event may concern."""
@@ -143,11 +146,23 @@ class Matcher:
     ) -> Found:
         longest = int(np.diff(set_at).max(initial=0))
         offsets, found = match_codes(
-            codes, sets, set_at, set_items, self.words, self.full, self.first_bitmap, self.absent_bitmap, self.toggles,
-            self.toggle_at, self.ends, self.end_at, self.step, self.valid, target_of, targets,
+            codes, sets, set_at, set_items, self.words, self.full, self.bitmap_of, self.first_bitmap, self.absent_bitmap,
+            self.toggles, self.begins, self.ends, self.end_at, self.valid, target_of, targets,
             len(self.names) * (self.step + longest) + 1,
         )  # fmt: skip
         return Found(offsets, found)
+
+
+def _sort_keys(columns: Columns, names: list[str], c3: npt.NDArray[np.bool_]) -> list[Ints]:
+    """For np.lexsort: by c3 first, then by the first row of each attribute, so that what passes together stands together."""
+    keys: list[Ints] = [np.zeros(len(columns), np.int64)]
+    for name in reversed(names):
+        rows = columns.rows[name]
+        first = np.full(len(columns), -1, np.int64)
+        row = np.repeat(np.arange(len(rows.offsets) - 1), rows.weights)
+        first[rows.members[::-1]] = row[::-1]
+        keys.append(first)
+    return keys + [c3[:, at].astype(np.int64) for at in reversed(range(len(names)))]
 
 
 def _begins(broker: Ints, ids: Ints) -> npt.NDArray[np.bool_]:

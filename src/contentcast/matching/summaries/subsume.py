@@ -55,14 +55,14 @@ def _passing(matcher: Matcher, codes: Codes) -> Ints:
 
 def _corners(columns: Columns, matcher: Matcher, asked: _Asked) -> tuple[Codes, Codes]:
     """The codes of the lower and of the upper ends of every entry. FREE where it names nothing, ANY where it asks for more."""
-    lower = np.full((len(columns), len(matcher.names)), FREE, np.int32)
+    lower = np.full((len(matcher.names), len(columns)), FREE, np.int32)
     upper = lower.copy()
     for at, name in enumerate(matcher.names):
         rows, coder = columns.rows[name], matcher.coders[name]
         row = np.repeat(np.arange(rows.intervals), rows.weights[: rows.intervals])
         entry = rows.members[: len(row)]
-        lower[entry, at], upper[entry, at] = coder.first[row], coder.last[row]
-        lower[asked.several[at], at] = upper[asked.several[at], at] = ANY
+        lower[at, entry], upper[at, entry] = coder.first[row], coder.last[row]
+        lower[at, asked.several[at]] = upper[at, asked.several[at]] = ANY
     return lower, upper
 
 

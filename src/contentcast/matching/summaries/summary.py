@@ -93,7 +93,9 @@ class Summary:
             raise ContentcastError(f"a summary of {self.space.name} has no place for subscriptions of {table.space.name}")
         strange = [name for name, each in table.columns.items() if self.space.kinds.get(name) is not each.kind]
         if strange:
-            raise ContentcastError(f"this summary does not know the attribute {strange[0]}; let it `grow` to {table.space!r} first")
+            raise ContentcastError(
+                f"this summary does not know the attribute {strange[0]}; let it `grow` to {table.space!r} first"
+            )
         if table.refused:
             raise next(iter(table.refused.values()))
         owned = self._own(broker)
@@ -266,10 +268,10 @@ class Summary:
 
     def match(self, events: EventBatch) -> Matches:
         """Algorithm 1: which subscriptions each event may match."""
-        columns, matcher = self.columns(), self.matcher()
+        matcher = self.matcher()
         found = matcher.subscriptions(events)
-        entry = matcher.first_entry[found.numbers]
-        return Matches(found.events, columns.broker_of[entry], columns.ids[entry], columns.brokers)
+        brokers, ids = matcher.subscription_brokers[found.numbers], matcher.subscription_ids[found.numbers]
+        return Matches(found.events, brokers, ids, self.columns().brokers)
 
     def match_brokers(self, events: EventBatch) -> BrokerMatches:
         """The same, when only the brokers matter."""
