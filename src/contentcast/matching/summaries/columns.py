@@ -317,23 +317,23 @@ class Columns:
         versions = tuple(part.versions[0] for part in every)
         return cls(every[0].space if every else "", tuple(names), versions, starts, ids, _filled(rows))
 
-    @classmethod
-    def merged(cls, parts: Sequence[Columns]) -> Columns:
-        """Pieces of one broker with different subscriptions as one, in the order of their ids."""
-        first = parts[0]
-        if len(parts) == 1:
-            return first
+    def merged(self, others: Sequence[Columns], leaving: Ints = NONE) -> Columns:
+        """Pieces of the same broker with other subscriptions added, and the subscriptions `leaving` taken out of this one."""
+        parts = [self, *others]
         ids = np.concatenate([part.ids for part in parts])
+        stays = np.ones(len(ids), bool)
+        stays[: len(self)] = ~np.isin(self.ids, leaving)
         order = np.argsort(ids, kind="stable")
-        place = np.empty(len(ids), np.int64)
-        place[order] = np.arange(len(ids))
+        order = order[stays[order]]
+        place = np.full(len(ids), -1, np.int64)
+        place[order] = np.arange(len(order))
         starts = np.cumsum([0, *map(len, parts)]).tolist()
         flats: dict[str, list[Flat]] = {}
         for part, begin in zip(parts, starts, strict=False):
             for name, each in part.rows.items():
                 flats.setdefault(name, []).append(each.flat().kept(place[begin : begin + len(part)]))
         rows = {name: Flat.joined(listed).rows() for name, listed in sorted(flats.items())}
-        return replace(first, starts=np.array([0, len(ids)]), ids=ids[order], rows=_filled(rows))
+        return replace(self, starts=np.array([0, len(order)]), ids=ids[order], rows=_filled(rows))
 
 
 def _filled(rows: Mapping[str, Rows | None]) -> dict[str, Rows]:

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from contentcast.matching.summaries.build import build
-from contentcast.matching.summaries.columns import Columns, Ints, Rows, with_rows
+from contentcast.matching.summaries.columns import NONE, Columns, Ints, Rows, with_rows
 from contentcast.matching.summaries.delta import Delta, difference, patch
 from contentcast.matching.summaries.describe import describe
 from contentcast.matching.summaries.matcher import Matcher
@@ -62,6 +62,8 @@ class _Owned:
     exact: Columns
     version: int
     waiting: list[Columns] = field(default_factory=list)
+    leaving: Ints = field(default_factory=lambda: NONE)
+    """Subscriptions of `exact` that have gone; those of `waiting` are taken out at once."""
     ids: set[int] = field(default_factory=set)
     coarse_from: Mapping[str, Rows] = field(default_factory=dict)
     coarse: Mapping[str, Rows] = field(default_factory=dict)
@@ -117,8 +119,9 @@ class Summary:
         if not gone <= owned.ids:
             raise ContentcastError(f"{broker} has no subscription {min(gone - owned.ids)} to remove")
         owned.ids -= gone
-        self._settle(owned)
-        owned.exact = owned.exact.selected(~np.isin(owned.exact.ids, np.array(sorted(gone), np.int64)))
+        leaving = np.array(sorted(gone), np.int64)
+        owned.waiting = [each.selected(~np.isin(each.ids, leaving)) for each in owned.waiting]
+        owned.leaving = np.concatenate([owned.leaving, leaving])
         self._touch(broker)
 
     def change(self, broker: str, ids: Iterable[int] | Ints, table: PredicateTable) -> None:
@@ -141,9 +144,10 @@ class Summary:
 
     @staticmethod
     def _settle(owned: _Owned) -> None:
-        if owned.waiting:
-            owned.exact = Columns.merged([owned.exact, *owned.waiting])
-            owned.waiting = []
+        """What has come and gone since, in one pass over the columns."""
+        if owned.waiting or len(owned.leaving):
+            owned.exact = owned.exact.merged(owned.waiting, leaving=owned.leaving)
+            owned.waiting, owned.leaving = [], NONE
 
     # --- brokers that are merged
 
