@@ -12,13 +12,13 @@ Rule: a batch is coded column by column; no Python code looks at a single value,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from contentcast.matching.search_tree.codes import search
 from contentcast.matching.summaries.columns import POINT, UNBOUNDED, Ints, Rows
 from contentcast.matching.summaries.kernels import ABSENT
 from contentcast.model.values.keys import KEYED, NO_FLOAT, float_keys, key_ends
@@ -27,6 +27,11 @@ from contentcast.model.values.kinds import Kind, Value
 Codes = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
+
+SIGN: Final = np.uint64(1 << 63)
+"""Turned over, it makes signed numbers unsigned ones that sort as they did."""
+
+MOST: Final = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Coder:
     count: int
     first: Ints
     last: Ints
-    cuts: Ints
+    keys: Keys
     texts: Texts | None = None
 
     @classmethod
@@ -45,18 +50,20 @@ class Coder:
         if rows.kind.name in KEYED:
             cuts = key_cuts(rows)
             first, last = np.searchsorted(cuts, rows.low, "right"), np.searchsorted(cuts, rows.high, "right")
-            return cls(rows.kind, len(cuts) + 1, first, last, cuts)
+            return cls(rows.kind, len(cuts) + 1, first, last, Keys.of(cuts.view(np.uint64) ^ SIGN))
         first = 2 * rows.low + 1
         last = np.where(rows.high == POINT, first, np.where(rows.high == UNBOUNDED, 2 * len(rows.cuts), 2 * rows.high))
-        return cls(rows.kind, 2 * len(rows.cuts) + 1, first, last, np.empty(0, np.int64), Texts.of(rows.cuts))
+        texts = Texts.of(rows.cuts)
+        keys = Keys.of(first_eight(texts.offsets, texts.data))
+        return cls(rows.kind, 2 * len(rows.cuts) + 1, first, last, keys, texts)
 
     def encode(self, column: pa.Array, codes: Codes) -> None:
         """Fills in one code for each row of the batch; ABSENT where the column is null."""
         if self.texts is None:
-            search(self.cuts, _keys(self.kind, column), codes)
+            search_keys(*self.keys, _keys(self.kind, column), codes)
         else:
             offsets, data = text_buffers(column)
-            search_texts(self.texts.keys, self.texts.offsets, self.texts.data, offsets, data, codes)
+            search_texts(*self.keys, self.texts.offsets, self.texts.data, offsets, data, codes)
         if column.null_count:
             codes[column.is_null().to_numpy(zero_copy_only=False)] = ABSENT
 
@@ -70,11 +77,29 @@ def key_cuts(rows: Rows) -> Ints:
     return np.unique(np.concatenate([rows.low, above]))
 
 
+class Keys(NamedTuple):
+    """Sorted numbers, cut into stretches of equal width: those of stretch s stand from starts[s] to starts[s + 1]."""
+
+    numbers: Words
+    starts: Codes
+    least: np.uint64
+    shift: np.uint64
+
+    @classmethod
+    def of(cls, numbers: Words) -> Keys:
+        if not len(numbers):
+            return cls(numbers, np.zeros(2, np.int32), np.uint64(0), np.uint64(63))
+        span = int(numbers[-1]) - int(numbers[0])
+        shift = np.uint64(max(0, span.bit_length() - max(1, len(numbers).bit_length() - 2)))
+        stretches = (span >> int(shift)) + 1
+        inside = ((numbers - numbers[0]) >> shift).astype(np.int64)
+        return cls(numbers, np.searchsorted(inside, np.arange(stretches + 1)).astype(np.int32), numbers[0], shift)
+
+
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Sorted texts in one buffer; `keys` are the first eight bytes of each as a number, which decides nearly always."""
+    """Sorted texts in one buffer. Their first eight bytes as numbers are searched first, and decide nearly always."""
 
-    keys: Words
     offsets: Ints
     data: Bytes
 
@@ -83,7 +108,7 @@ class Texts:
         raw = [each if isinstance(each, bytes) else each.encode() for each in cuts]
         offsets = np.cumsum([0, *map(len, raw)], dtype=np.int64)
         data = np.frombuffer(b"".join(raw) + bytes(8), np.uint8)
-        return cls(first_eight(offsets, data), offsets, data)
+        return cls(offsets, data)
 
 
 def _keys(kind: Kind, column: pa.Array) -> Ints:
@@ -119,7 +144,33 @@ def first_eight(offsets, data):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def search_texts(keys, cut_offsets, cut_data, offsets, data, codes):  # type: ignore[no-untyped-def]
+def _below(keys, starts, least, shift, key):  # type: ignore[no-untyped-def]
+    """How many keys are below this one."""
+    if key <= least:
+        return 0
+    stretch = (key - least) >> shift
+    if stretch >= np.uint64(len(starts) - 1):
+        return len(keys)
+    low = np.int64(starts[np.int64(stretch)])
+    size = np.int64(starts[np.int64(stretch) + 1]) - low
+    while size > 0:  # halving without a branch
+        half = size >> 1
+        right = keys[low + half] < key
+        low = low + half + 1 if right else low
+        size = size - half - 1 if right else half
+    return low
+
+
+@njit(cache=True, nogil=True)
+def search_keys(keys, starts, least, shift, values, codes):  # type: ignore[no-untyped-def]
+    """How many cuts are not above each value."""
+    for at in range(len(values)):
+        key = np.uint64(values[at]) ^ np.uint64(SIGN)
+        codes[at] = len(keys) if key == np.uint64(MOST) else _below(keys, starts, least, shift, key + np.uint64(1))
+
+
+@njit(cache=True, nogil=True)
+def search_texts(keys, starts, least, shift, cut_offsets, cut_data, offsets, data, codes):  # type: ignore[no-untyped-def]
     """2 * (cuts below the text), + 1 where the text is a cut itself. UTF-8 sorts as its characters do."""
     for at in range(len(codes)):
         begin, end = np.int64(offsets[at]), np.int64(offsets[at + 1])
@@ -130,13 +181,7 @@ def search_texts(keys, cut_offsets, cut_data, offsets, data, codes):  # type: ig
         for place in range(8):
             byte = np.uint64(data[begin + place]) if begin + place < end else np.uint64(0)
             key = (key << np.uint64(8)) | byte
-        # Halving without a branch by the first eight bytes, then by whole texts among the few that share them.
-        low, size = 0, len(keys)
-        while size > 0:
-            half = size >> 1
-            right = keys[low + half] < key
-            low = low + half + 1 if right else low
-            size = size - half - 1 if right else half
+        low = _below(keys, starts, least, shift, key)
         high, size = low, 1
         while high < len(keys) and keys[high] == key:  # in growing steps: thousands may share them
             high = min(high + size, len(keys))

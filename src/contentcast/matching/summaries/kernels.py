@@ -35,12 +35,13 @@ ABSENT, ANY, FREE = -1, -2, -3
 
 @njit(cache=True, nogil=True)
 def lay_bitmaps(free, toggles, ends, step):  # type: ignore[no-untyped-def]
-    """The bitmaps, one after the other, and for each code its bitmap and the first toggle that is not in it yet.
+    """The bitmaps, one after the other, and for each code the nearest bitmap and the toggles between the two (begin, stop).
 
-    A code gets a bitmap of its own once `step` toggles have come together since the last one.
+    A code gets a bitmap of its own once `step` toggles have come together since the last one. Turning over what lies between is
+    the same in both directions, so a code may also go back from the next bitmap.
     """
     width = len(free)
-    bitmap_of, begin_of = np.zeros(len(ends), np.int32), np.zeros(len(ends), np.int32)
+    bitmap_of, begin_of, stop_of = np.zeros(len(ends), np.int32), np.zeros(len(ends), np.int32), np.zeros(len(ends), np.int32)
     count, begin = 1, 0
     for code in range(len(ends)):
         if ends[code] - begin >= step:
@@ -58,7 +59,14 @@ def lay_bitmaps(free, toggles, ends, step):  # type: ignore[no-untyped-def]
                 state[entry >> 6] ^= np.uint64(1) << np.uint64(entry & 63)
             at = ends[code]
             words[bitmap_of[code] * width : (bitmap_of[code] + 1) * width] = state
-    return words, bitmap_of, begin_of
+    following, place = -1, 0
+    for code in range(len(ends) - 1, -1, -1):
+        stop_of[code] = ends[code]
+        if begin_of[code] == ends[code]:
+            following, place = bitmap_of[code], ends[code]
+        elif following >= 0 and place - ends[code] < ends[code] - begin_of[code]:
+            bitmap_of[code], begin_of[code], stop_of[code] = following, ends[code], place
+    return words, bitmap_of, begin_of, stop_of
 
 
 @njit(cache=True, nogil=True)
@@ -76,7 +84,7 @@ def find_full(words, width):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def match_codes(  # type: ignore[no-untyped-def]
-    codes, sets, set_at, set_items, words, full, bitmap_of, first_bitmap, absent_bitmap, toggles, begins, ends, end_at, valid,
+    codes, sets, set_at, set_items, words, full, bitmap_of, first_bitmap, absent_bitmap, toggles, begins, stops, code_at, valid,
     target_of, targets, most_flips,
 ):  # fmt: skip
     """offsets, found: event e has the targets found[offsets[e]:offsets[e + 1]], ascending, each once.
@@ -105,9 +113,9 @@ def match_codes(  # type: ignore[no-untyped-def]
             code = codes[at, event]
             row = at * width
             if code >= 0:
-                place = end_at[at] + code
+                place = code_at[at] + code
                 bitmap = bitmap_of[place]
-                for each in range(begins[place], ends[place]):
+                for each in range(begins[place], stops[place]):
                     entry = toggles[each]
                     word = entry >> 6
                     flips[row + word] ^= one << (np.uint64(entry) & low6)

@@ -64,8 +64,8 @@ class Matcher:
         words, toggles = [self.valid], []
         bitmaps_of: list[Codes] = [np.empty(0, np.int32)]
         begins: list[Codes] = [np.empty(0, np.int32)]
-        ends: list[Ints] = [np.empty(0, np.int64)]
-        self.first_bitmap, self.absent_bitmap, self.end_at = np.zeros((3, len(self.names)), np.int64)
+        stops: list[Codes] = [np.empty(0, np.int32)]
+        self.first_bitmap, self.absent_bitmap, self.code_at = np.zeros((3, len(self.names)), np.int64)
         bitmaps = 1  # the first lets every entry pass
         turned = coded = 0
         self.coders: dict[str, Coder] = {}
@@ -79,20 +79,22 @@ class Matcher:
             nobody = self._bits(free[self.entry, at])
             with_absent = free[self.entry, at]
             with_absent[self.place[rows.of_row(len(rows.offsets) - 2)]] = True
-            laid, bitmap_of, begin = lay_bitmaps(nobody, mine, end, self.step)
+            laid, bitmap_of, begin, stop = lay_bitmaps(nobody, mine, end, self.step)
             words += (laid, self._bits(with_absent))
             toggles.append(mine)
-            ends.append(end + turned)
+            stops.append(stop + turned)
             begins.append(begin + turned)
             bitmaps_of.append(bitmap_of + bitmaps)
-            self.first_bitmap[at], self.end_at[at] = bitmaps, coded
+            self.first_bitmap[at], self.code_at[at] = bitmaps, coded
             bitmaps += len(laid) // self.width
             self.absent_bitmap[at] = bitmaps
             bitmaps, turned, coded = bitmaps + 1, turned + len(mine), coded + len(end)
         self.words = np.concatenate(words)
         self.full: Words = find_full(self.words, self.width)
         self.toggles = np.concatenate([np.empty(0, np.int32), *toggles])
-        self.bitmap_of, self.begins, self.ends = (np.concatenate(each).astype(np.int32) for each in (bitmaps_of, begins, ends))
+        self.bitmap_of, self.begins, self.stops = (
+            np.concatenate(each).astype(np.int32) for each in (bitmaps_of, begins, stops)
+        )
 
     def _toggles(self, rows: Rows, coder: Coder) -> tuple[npt.NDArray[np.int32], Ints]:
         """Entries in the order of the codes at which they begin or end to pass, and how many are turned over up to each
@@ -147,7 +149,7 @@ class Matcher:
         longest = int(np.diff(set_at).max(initial=0))
         offsets, found = match_codes(
             codes, sets, set_at, set_items, self.words, self.full, self.bitmap_of, self.first_bitmap, self.absent_bitmap,
-            self.toggles, self.begins, self.ends, self.end_at, self.valid, target_of, targets,
+            self.toggles, self.begins, self.stops, self.code_at, self.valid, target_of, targets,
             len(self.names) * (self.step + longest) + 1,
         )  # fmt: skip
         return Found(offsets, found)
