@@ -10,7 +10,7 @@ subscription with OR has several. Two subscriptions over (symbol string, price f
     price    low, high = the keys of 8.300000000000002 and 8.699999999999998   members: [0] [1]
 
 Departs from the paper in three points. A row is stored as the interval that entries ask for, each interval once; the paper's
-AACS rows, which do not overlap, are what its ends cut the values into (`sizes.elementary`). An entry of a wide range then
+AACS rows, which do not overlap, are what its ends cut the values into (`precision.elementary`). An entry of a wide range then
 stands once and not once in every row. An attribute may be asked to be absent: that is the last row of every column.
 Rule: columns are canonical and never change: intervals ascend and are unique, members ascend, no row except absent is empty,
 every cut is used. Two summaries of the same content have equal columns, whatever way they were made.

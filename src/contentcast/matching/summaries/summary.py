@@ -203,9 +203,21 @@ class Summary:
             known = self._parts.get(broker)
             if broker in self._owned or (known is not None and known.versions[0] >= version):
                 continue
+            self._admit(part)
             self._keep(part)
             news.append(broker)
         return news
+
+    def _admit(self, part: Columns, space: Space | None = None) -> None:
+        """Refuses a part in which an attribute has another kind than in the space, or at another broker."""
+        kinds = {name: rows.kind for each in self._parts.values() if each is not part for name, rows in each.rows.items()}
+        kinds.update((space or self.space).kinds)
+        for name, rows in part.rows.items():
+            if kinds.get(name, rows.kind) is not rows.kind:
+                raise ContentcastError(
+                    f"{part.brokers[0]} has {name} as {rows.kind.article}, and here it is {kinds[name].article}; "
+                    "declare it alike, and until then take it that this broker wants everything"
+                )
 
     def forget(self, broker: str) -> None:
         """A broker that has left, or that begins anew with version 1."""
@@ -245,7 +257,9 @@ class Summary:
         old = Columns.empty(delta.space, delta.broker) if delta.is_whole else known
         if old is None:
             raise ContentcastError(f"nothing is known of {delta.broker}; ask for its whole summary (a difference since 0)")
-        self._keep(patch(old, delta))
+        part = patch(old, delta)
+        self._admit(part)
+        self._keep(part)
         return True
 
     # --- a schema that changes
@@ -260,6 +274,8 @@ class Summary:
         after = [(name, kind.name) for name, kind in space.kinds.items()]
         if space.name != self.space.name or after[: len(before)] != before:
             raise ContentcastError(f"{space!r} does not begin with the attributes of {self.space!r}; add new ones at the end")
+        for part in self._parts.values():
+            self._admit(part, space)
         self.space = space
         self._matcher = None
 

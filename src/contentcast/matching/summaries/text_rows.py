@@ -9,6 +9,7 @@ Rule: every row that comes out holds all that the rows it was made of hold.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -56,11 +57,12 @@ def _generalized(rows: Rows) -> Rows:
         if pattern.like:
             by_anchor.setdefault(max((anchor(each) for each in pattern.like), key=len), []).append(row)
     lengths = sorted({len(each) for each in by_anchor})
-    tops = np.unique(outer).tolist()
+    tops = np.unique(outer).tolist()  # in the order of the rows, so both their ends ascend
+    lows = [rows.cuts[each] for each in rows.low[tops].tolist()]
     for row in patterned:
         wider = [each for each in _candidates(constraint(row), by_anchor, lengths) if each != row]
         found = [each for each in wider if _covers(constraint(each), constraint(row), each < row)]
-        found += [top for top in _around(rows, tops, constraint(row))]
+        found += _around(rows, tops, lows, constraint(row))
         if found:
             target[row] = found[0]
     for top in tops if by_anchor else ():
@@ -84,9 +86,10 @@ def _candidates(narrow: Constraint, by_anchor: dict[str, list[int]], lengths: li
     return sorted(row for text in near for row in by_anchor.get(text, ()))
 
 
-def _around(rows: Rows, tops: list[int], narrow: Constraint) -> list[int]:
-    """Outermost intervals that hold every text of the pattern's ranges."""
-    return [top for top in tops if narrow.ranges <= rows.constraint(top).ranges] if len(tops) <= 1000 else []
+def _around(rows: Rows, tops: list[int], lows: list[Value], narrow: Constraint) -> list[int]:
+    """The outermost interval that holds every text of the pattern's ranges, if one does: the last that begins no later."""
+    at = bisect_right(lows, narrow.ranges.cuts[0]) - 1
+    return [tops[at]] if at >= 0 and narrow.ranges <= rows.constraint(tops[at]).ranges else []
 
 
 def _outermost(rows: Rows) -> Ints:

@@ -284,6 +284,24 @@ def test_a_space_gains_an_attribute() -> None:
         summary_of("x = 1", space=small).add("b", [1], parse_many(large, ["y = 2"]))
 
 
+def test_a_broker_that_has_an_attribute_of_another_kind_is_refused_and_changes_nothing() -> None:
+    mine, theirs = summary_of("price < 5"), summary_of("price = 'x'", broker="b", space=Space("trades", price="string"))
+    with pytest.raises(ContentcastError, match="b has price as a string, and here it is a float; declare it alike"):
+        mine.merge(theirs)
+    (delta,) = theirs.deltas({})
+    with pytest.raises(ContentcastError, match="take it that this broker wants everything"):
+        mine.apply(delta)
+    assert mine.brokers == ("a",)
+    unknown = [summary_of("y = 1", broker="c", space=Space("trades", y="int"))]
+    unknown += [summary_of("y = 'z'", broker="d", space=Space("trades", y="string"))]
+    mine.merge(unknown[0])
+    with pytest.raises(ContentcastError, match="d has y as a string, and here it is an int"):
+        mine.merge(unknown[1])
+    with pytest.raises(ContentcastError, match="c has y as an int, and here it is a string"):
+        mine.grow(Space("trades", {**dict(TRADES.items()), "y": "string"}))
+    assert matched(mine, price=4.0) == [0, 0], "c asks for what is not known here"
+
+
 # --- for people
 
 
