@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
 from contentcast.language import literals
 from contentcast.language.errors import PredicateError
-from contentcast.language.parser import parse_predicate, parse_tree
+from contentcast.language.grammar import NotRead, read_tree
+from contentcast.language.parser import MOST_CHARS, check_length, parse_predicate, too_deep
 from contentcast.language.quick import quick_tree
 from contentcast.model.predicates.table import PredicateTable, TableBuilder
 from contentcast.model.predicates.tree import And, Between, Compare, In, Like, Not, Or, TextTest, Tree, normalise
@@ -46,6 +46,11 @@ _DOUBTFUL: Final = re.compile(
 MOST_SHAPES: Final = 4096
 """Shapes whose trees are kept between calls: subscriptions that come a thousand at a time have the last thousand's shapes."""
 _TREES: Final[dict[tuple[Space, str], Tree]] = {}
+_LONGEST_SHAPE: Final = 1_000
+"""A longer shape has its texts read one by one: a pattern with a group for each of its literals would be more than RE2 compiles
+(20,000 strings in an IN list), and long texts of one shape are rare."""
+_DEEPEST_SHAPE: Final = 10
+"""A more deeply nested shape too: trees are filled with literals by recursion."""
 _SMALLEST_GROUP: Final = 4
 """Fewer rows than this of one shape are parsed one by one: finding the literals would cost more."""
 
@@ -60,23 +65,34 @@ class Slot:
 
 
 def parse_many(
-    space: Space, texts: Sequence[str] | pa.Array | pa.ChunkedArray, *, on_error: Literal["raise", "reject"] = "raise"
+    space: Space,
+    texts: Sequence[str] | pa.Array | pa.ChunkedArray,
+    *,
+    on_error: Literal["raise", "reject"] = "raise",
+    most_chars: int | None = MOST_CHARS,
 ) -> PredicateTable:
-    """A table of the texts' predicates, in order. `on_error="reject"` keeps the errors in `table.refused` instead."""
+    """A table of the texts' predicates, in order. `on_error="reject"` keeps the errors in `table.refused` instead.
+
+    A text of more than `most_chars` characters is refused; None takes texts of any length.
+    """
     column, strange = _as_strings(texts)
     builder = TableBuilder(space)
     for row, text in strange.items():
-        _add_text(builder, row, text, on_error)
+        _add_text(builder, row, text, on_error, most_chars)
     alone = [np.zeros(0, np.int64)]
     for shape, rows in _by_shape(column):
         rows = rows if not strange else rows[~np.isin(rows, list(strange))]
-        if len(rows) < _SMALLEST_GROUP or _DOUBTFUL.search(shape):
+        if len(rows) < _SMALLEST_GROUP or _is_large(shape) or _DOUBTFUL.search(shape):
             alone.append(rows)
         else:
-            _add_shape(builder, shape, column.take(pa.array(rows)), rows, on_error)
+            _add_shape(builder, shape, column.take(pa.array(rows)), rows, on_error, most_chars)
     together = np.sort(np.concatenate(alone))
-    _add_rows(builder, column.take(pa.array(together)), together, on_error)
+    _add_rows(builder, column.take(pa.array(together)), together, on_error, most_chars)
     return builder.table(len(column))
+
+
+def _is_large(shape: str) -> bool:
+    return len(shape) > _LONGEST_SHAPE or too_deep(shape, _DEEPEST_SHAPE) is not None
 
 
 def _as_strings(texts: Sequence[Any] | pa.Array | pa.ChunkedArray) -> tuple[pa.Array, dict[int, Any]]:
@@ -136,7 +152,7 @@ def _fail(builder: TableBuilder, row: int, error: PredicateError, on_error: str)
     builder.refuse(row, error)
 
 
-def _add_shape(builder: TableBuilder, shape: str, texts: pa.Array, rows: Ints, on_error: str) -> None:
+def _add_shape(builder: TableBuilder, shape: str, texts: pa.Array, rows: Ints, on_error: str, most_chars: int | None) -> None:
     example = texts[0].as_py()
     found = [each for each in _LEXED.finditer(example) if each.lastgroup != "name"]
     known = (builder.space, shape)
@@ -148,29 +164,33 @@ def _add_shape(builder: TableBuilder, shape: str, texts: pa.Array, rows: Ints, o
                 _TREES.clear()
             _TREES[known] = tree
     if tree is None:
-        _add_rows(builder, texts, rows, on_error)
+        _add_rows(builder, texts, rows, on_error, most_chars)
         return
     columns = _literal_columns(example, found, texts)
     by_columns = _conjunction_columns(builder.space, tree, columns)
     if by_columns is None:
-        _fill_each(builder, tree, columns, texts, rows, on_error)
+        _fill_each(builder, tree, columns, texts, rows, on_error, most_chars)
         return
     wanted, doubtful, empty = by_columns
     sure = ~doubtful & ~empty
     builder.add_group(rows[sure], {name: _chosen(column, sure) for name, column in wanted.items()})
     if doubtful.any():
-        _add_rows(builder, texts.filter(pa.array(doubtful)), rows[doubtful], on_error)
+        _add_rows(builder, texts.filter(pa.array(doubtful)), rows[doubtful], on_error, most_chars)
 
 
-def _add_rows(builder: TableBuilder, texts: pa.Array, rows: Ints, on_error: str) -> None:
+def _add_rows(builder: TableBuilder, texts: pa.Array, rows: Ints, on_error: str, most_chars: int | None) -> None:
     for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True):
-        _add_text(builder, row, text, on_error)
+        _add_text(builder, row, text, on_error, most_chars)
 
 
-def _add_text(builder: TableBuilder, row: int, text: str, on_error: str) -> None:
+def _add_text(builder: TableBuilder, row: int, text: str, on_error: str, most_chars: int | None) -> None:
     try:
+        if isinstance(text, str):
+            check_length(text, "predicate", most_chars)
         tree = quick_tree(builder.space, text) if isinstance(text, str) else None
-        builder.add(row, parse_predicate(builder.space, text) if tree is None else normalise(builder.space, tree))
+        builder.add(
+            row, parse_predicate(builder.space, text, most_chars=most_chars) if tree is None else normalise(builder.space, tree)
+        )
     except PredicateError as error:
         _fail(builder, row, error, on_error)
 
@@ -180,14 +200,14 @@ def _shape_tree(space: Space, example: str, found: list[re.Match[str]]) -> Tree 
     index_at = {each.start(): index for index, each in enumerate(found)}
     slots: set[int] = set()
 
-    def read_literal(node: exp.Expr, kind: str, negative: bool) -> Slot:
-        index = index_at[node.meta["start"]]
+    def read_literal(start: int, raw: str, kind: str, negative: bool) -> Slot:
+        index = index_at[start]
         slots.add(index)
         return Slot(index, kind, negative)
 
     try:
-        tree = parse_tree(space, example, read_literal)
-    except (PredicateError, KeyError):
+        tree = read_tree(space, example, read_literal)
+    except (NotRead, KeyError):
         return None
     return tree if len(slots) == len(found) else None
 
@@ -293,14 +313,22 @@ def _chosen(column: Column, rows: Mask) -> Column:
 # --- any other shape, row by row
 
 
-def _fill_each(builder: TableBuilder, tree: Tree, columns: list[pa.Array], texts: pa.Array, rows: Ints, on_error: str) -> None:
+def _fill_each(
+    builder: TableBuilder,
+    tree: Tree,
+    columns: list[pa.Array],
+    texts: pa.Array,
+    rows: Ints,
+    on_error: str,
+    most_chars: int | None,
+) -> None:
     raws = [column.to_pylist() for column in columns]
     filled = _filler(tree)
     for at, row in enumerate(rows.tolist()):
         try:
             builder.add(row, normalise(builder.space, filled([raw[at] for raw in raws])))
         except (ValueError, RecursionError):  # this row's literal is refused: the plain parser says where and why
-            _add_rows(builder, texts.slice(at, 1), rows[at : at + 1], on_error)
+            _add_rows(builder, texts.slice(at, 1), rows[at : at + 1], on_error, most_chars)
 
 
 def _filler(tree: Tree) -> Callable[[list[str]], Tree]:

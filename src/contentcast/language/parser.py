@@ -1,17 +1,17 @@
-"""Text to predicate: SQL boolean expressions in Spark's dialect, read by sqlglot and checked against the space.
+"""Text to predicate: SQL boolean expressions in Spark's dialect, checked against the space.
 
-sqlglot knows the grammar; this file walks its tree and keeps what the language has, which is a fraction of SQL. Everything
-else is refused with its place (see `errors`). The same text means the same in Spark SQL; docs/reference/language.md is the
-specification, docs/internals/decisions/0002-parser.md says why sqlglot.
-Rule: whatever text comes in, a `PredicateError` or a predicate comes out.
+`grammar` reads nearly every text. A short text that it does not read goes to sqlglot, which knows the odd corners of Spark's
+SQL and what is wrong with a text that is none; this file walks sqlglot's tree, keeps what the language has, which is a fraction
+of SQL, and refuses everything else with its place (see `errors`). The same text means the same in Spark SQL;
+docs/reference/language.md is the specification, docs/internals/decisions/0002-parser.md says why sqlglot.
+Rule: whatever text comes in, a `PredicateError` or a predicate comes out, in time that grows with the text and with no change
+to anything that threads share.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn
 
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
@@ -19,6 +19,7 @@ from sqlglot.errors import SqlglotError
 from contentcast.language import literals
 from contentcast.language.dialect import Dialect
 from contentcast.language.errors import WHAT_IS_POSSIBLE, PredicateError
+from contentcast.language.grammar import NotRead, TooDeep, read_tree
 from contentcast.language.printer import quote_name
 from contentcast.model.errors import TooManyConjunctions, nearest
 from contentcast.model.predicates.predicate import Predicate
@@ -58,49 +59,64 @@ _TEXT_TESTS: Final[dict[type[exp.Expr], str]] = {
 }
 _ARITHMETIC: Final[tuple[type[exp.Expr], ...]] = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 _BEFORE_TIMESTAMP: Final = re.compile(r"\b(timestamp|date)\s*$", re.IGNORECASE)
+_BRACKETS: Final = re.compile(r"[(\[{)\]}]")
 _QUOTED: Final = re.compile(rf"{literals.STRING}|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
-DEEPEST: Final = 100
-"""How deep parentheses may be nested."""
+MOST_CHARS: Final = 65_536
+"""Longer texts are refused, unless the caller allows them. Up to here a text is answered or refused in well under a second."""
 
-_FRAMES: Final = 10_000
-"""sqlglot takes up to 30 Python frames for one level of parentheses."""
-
-Found = TypeVar("Found")
-
-ReadLiteral = Callable[[exp.Expr, str, bool], Value]
-"""Takes a string or number literal, the kind's name and whether it is negated. Bulk loading puts slots here."""
+_MOST_EXPLAINED: Final = 2_000
+_DEEPEST_EXPLAINED: Final = 12
+"""How long and how deeply nested a text sqlglot is asked about. It recurses, some 30 frames for a level, so here it takes about
+a third of the stack that Python gives by default."""
 
 
-def parse_predicate(space: Space, text: str) -> Predicate:
-    """The canonical predicate of a text; `predicate.tree` keeps its syntax."""
-    tree = parse_tree(space, text)
+def parse_predicate(space: Space, text: str, *, most_chars: int | None = MOST_CHARS) -> Predicate:
+    """The canonical predicate of a text; `predicate.tree` keeps its syntax. `most_chars=None` takes a text of any length."""
+    tree = parse_tree(space, text, most_chars=most_chars)
     try:
-        return with_room(text, lambda: normalise(space, tree))
+        return normalise(space, tree)
     except TooManyConjunctions as reason:
         raise PredicateError(text, 0, str(reason)) from None
 
 
-def parse_tree(space: Space, text: str, read_literal: ReadLiteral | None = None) -> Tree:
+def parse_tree(space: Space, text: str, *, most_chars: int | None = MOST_CHARS) -> Tree:
     if not isinstance(text, str):
-        raise PredicateError("", 0, f"a predicate is a text, not {text!r}")
-    reader = Reader(space, text, read_literal)
-    return with_room(text, lambda: reader.tree(reader.expression()))
-
-
-def with_room(text: str, work: Callable[[], Found]) -> Found:
-    """The work, once more with room if the stack ran out: whether a text is a predicate must not depend on who calls."""
+        raise PredicateError("", 0, f"a predicate is a text, not {_shortened(repr(text))}")
+    check_length(text, "predicate", most_chars)
     try:
-        return work()
+        return read_tree(space, text)
+    except TooDeep as reason:
+        raise PredicateError(text, reason.offset, reason.reason) from None
+    except NotRead as reason:
+        if len(text) > _MOST_EXPLAINED or too_deep(text, _DEEPEST_EXPLAINED) is not None:
+            raise PredicateError(text, reason.offset, f"{reason.reason}; {WHAT_IS_POSSIBLE}") from None
+        unread = reason
+    reader = Reader(space, text)
+    try:
+        return reader.tree(reader.expression())
     except RecursionError:
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, _FRAMES))
-        try:
-            return work()
-        except RecursionError:
-            raise PredicateError(text, 0, "nested too deeply") from None
-        finally:
-            sys.setrecursionlimit(limit)
+        raise PredicateError(text, unread.offset, f"{unread.reason}; {WHAT_IS_POSSIBLE}") from None
+
+
+def check_length(text: str, what: str, most_chars: int | None) -> None:
+    if most_chars is not None and len(text) > most_chars:
+        reason = f"the {what} has {len(text):,} characters, more than {most_chars:,}; split it, or allow more with most_chars"
+        raise PredicateError(text[:200], 0, reason)
+
+
+def too_deep(text: str, most: int) -> int | None:
+    """Where brackets of any kind stand in more than `most` others, those in quotes counted too."""
+    depth = 0
+    for bracket in _BRACKETS.finditer(text):
+        depth += 1 if bracket[0] in "([{" else -1
+        if depth > most:
+            return bracket.start()
+    return None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 class Reader:
@@ -110,9 +126,8 @@ class Reader:
     IF_EMPTY = "the predicate is empty; TRUE asks for every event"
     POSSIBLE = f"; {WHAT_IS_POSSIBLE}"
 
-    def __init__(self, space: Space, text: str, read_literal: ReadLiteral | None) -> None:
+    def __init__(self, space: Space, text: str) -> None:
         self.space, self.text = space, text
-        self._read_literal = read_literal or self._literal
 
     # --- sqlglot and its errors
 
@@ -137,13 +152,9 @@ class Reader:
         return _QUOTED.sub(lambda found: " " * len(found[0]), self.text)
 
     def _check_quotes(self) -> None:
-        depth = 0
         for at, character in enumerate(self._unquoted()):
             if character in "'\"`":
                 self._refuse(at, f"the text after {character} has no closing {character}")
-            depth += (character == "(") - (character == ")")
-            if depth > DEEPEST:
-                self._refuse(at, f"nested too deeply; parentheses go {DEEPEST} deep")
 
     def _explain(self, error: SqlglotError) -> NoReturn:
         details = getattr(error, "errors", None)
@@ -357,9 +368,9 @@ class Reader:
                 case exp.Boolean() if kind.name == "bool" and not negative:
                     return bool(inner.this)
                 case exp.Literal() if inner.is_string and kind.name == "string" and not negative:
-                    return self._read_literal(inner, kind.name, False)
+                    return self._literal(inner, kind.name, False)
                 case exp.Literal() if not inner.is_string and kind.name in ("int", "float"):
-                    return self._read_literal(inner, kind.name, negative)
+                    return self._literal(inner, kind.name, negative)
                 case exp.TryCast() if self._is_suffixed(inner) and kind.name in ("int", "float"):
                     return self._literal(inner.this, kind.name, negative)
                 case exp.Cast() if kind.name == "timestamp" and not negative and (word := self._timestamp_word(inner)):

@@ -188,23 +188,37 @@ def print_predicate(predicate: Predicate) -> str:
 
 
 def print_tree(tree: Tree) -> str:
-    return _print(tree, 0)
+    """Trees go as deep as their texts have parentheses, so what is still to be printed stands on a stack of its own.
+
+    A tree stands there with how tightly what is around it holds: 0 nothing, 1 OR, 2 AND, 3 NOT.
+    """
+    printed: list[str] = []
+    todo: list[str | tuple[Tree, int]] = [(tree, 0)]
+    while todo:
+        match todo.pop():
+            case str(text):
+                printed.append(text)
+            case (Or(parts) | And(parts) as whole, int(binding)):
+                own, word = (1, " OR ") if isinstance(whole, Or) else (2, " AND ")
+                inside: list[str | tuple[Tree, int]] = [each for part in parts for each in (word, (part, own))][1:]
+                todo += reversed(["(", *inside, ")"] if binding >= own and len(parts) > 1 else inside)
+            case (Not(IsNull() | In() | Like() | Between()) as test, _):
+                printed.append(_print_test(test))
+            case (Not(part), _):
+                printed.append("NOT ")
+                todo.append((part, 3))
+            case (test, _):
+                printed.append(_print_test(test))
+    return "".join(printed)
 
 
-def _print(tree: Tree, binding: int) -> str:
-    """`binding`: how tightly what stands around holds (0 nothing, 1 OR, 2 AND, 3 NOT)."""
+def _print_test(tree: Tree) -> str:
     match tree:
-        case Or(parts):
-            return _joined(" OR ", parts, 1, binding)
-        case And(parts):
-            return _joined(" AND ", parts, 2, binding)
         case Not(IsNull(name)):
             return f"{quote_name(name)} IS NOT NULL"
         case Not(In() | Like() | Between() as test):
             head, word, rest = _in_three(test)
             return f"{head} NOT {word} {rest}"
-        case Not(part):
-            return f"NOT {_print(part, 3)}"
         case In() | Like() | Between():
             return " ".join(_in_three(tree))
         case Constant(truth):
@@ -220,11 +234,6 @@ def _print(tree: Tree, binding: int) -> str:
         case TextTest(name, how, text):
             return f"{how}({quote_name(name)}, {print_value(text)})"
     raise TypeError(f"not a tree: {tree!r}")
-
-
-def _joined(word: str, parts: tuple[Tree, ...], own: int, binding: int) -> str:
-    text = word.join(_print(part, own) for part in parts)
-    return f"({text})" if binding >= own and len(parts) > 1 else text
 
 
 def _in_three(test: In | Like | Between) -> tuple[str, str, str]:

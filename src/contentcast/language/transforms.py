@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from contentcast.language import literals
 from contentcast.language.errors import PredicateError, TransformError
-from contentcast.language.parser import Reader, with_room
+from contentcast.language.parser import Reader, check_length, too_deep
 from contentcast.language.printer import quote_name
 from contentcast.model.errors import TooManyConjunctions, nearest
 from contentcast.model.predicates.predicate import Predicate
@@ -40,6 +40,12 @@ from contentcast.model.values.kinds import BOOL, BYTES, FLOAT, INT, INT_GREATEST
 DEEPEST: Final = 100
 """How deep operations may stand inside each other; a sum of 100 parts is as deep."""
 
+DEEPEST_BRACKETS: Final = 20
+"""sqlglot recurses, some 30 frames for a level; the process's recursion limit is not ours to change."""
+
+MOST_CHARS_OF_TRANSFORM: Final = 8_192
+"""Longer ones are refused unless the caller allows them: sqlglot takes some 5 us for a character."""
+
 WHAT_IS_POSSIBLE: Final = (
     "a transform is SELECT expression AS attribute, ... FROM space [WHERE predicate]; an expression has attributes, literals, "
     "+ - * / %, ||, concat, upper, lower, coalesce, CAST and CASE WHEN"
@@ -55,13 +61,21 @@ _NARROWER: Final = {
 _TESTS: Final = (exp.Predicate, exp.Connector, exp.Not, exp.Between, exp.In, exp.Is)
 
 
-def parse_transform(source: Space, target: Space, text: str, *, name: str | None = None) -> Transform:
-    """The transform that the text says; `name` is `source-to-target` unless given."""
+def parse_transform(
+    source: Space, target: Space, text: str, *, name: str | None = None, most_chars: int | None = MOST_CHARS_OF_TRANSFORM
+) -> Transform:
+    """The transform that the text says; `name` is `source-to-target` unless given. `most_chars=None` takes any length."""
     if not isinstance(text, str):
         raise TransformError("", 0, f"a transform is a text, not {text!r}")
     reader = _SelectReader(source, target, text)
     try:
-        return with_room(text, lambda: reader.transform(name or f"{source.name}-to-{target.name}"))
+        deep = too_deep(text, DEEPEST_BRACKETS)
+        if deep is not None:
+            raise TransformError(text, deep, f"nested too deeply; brackets go {DEEPEST_BRACKETS} deep")
+        check_length(text, "transform", most_chars)
+        return reader.transform(name or f"{source.name}-to-{target.name}")
+    except RecursionError:
+        raise TransformError(text, 0, "nested too deeply") from None
     except PredicateError as error:
         raise TransformError(text, error.offset, error.reason) from None
     except TransformsError as error:
@@ -74,7 +88,7 @@ class _SelectReader(Reader):
     POSSIBLE = f"; {WHAT_IS_POSSIBLE}"
 
     def __init__(self, source: Space, target: Space, text: str) -> None:
-        super().__init__(source, text, None)
+        super().__init__(source, text)
         self.target = target
 
     def transform(self, name: str) -> Transform:

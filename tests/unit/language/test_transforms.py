@@ -289,7 +289,7 @@ def test_duckdb_computes_the_same():
         ("SELECT issue AS symbol FROM trades WHERE price > 'x'", 50, "price is a float; 'x' is a string"),
         ("SELECT 'issue AS symbol FROM trades", 8, "the text after ' has no closing '"),
         (f"SELECT {'1 + ' * 150}volume AS size FROM trades", 8, "nested too deeply; operations go 100 deep"),
-        (f"SELECT {'(' * 5000}1{')' * 5000} AS size FROM trades", 108, "nested too deeply"),
+        (f"SELECT {'(' * 5000}1{')' * 5000} AS size FROM trades", 28, "nested too deeply; brackets go 20 deep"),
     ],
 )
 def test_a_text_that_is_no_transform_is_refused_where_it_is_wrong(text, column, reason):

@@ -8,12 +8,17 @@ Rule: a constraint is canonical once built by `Constraint.of`: no pattern that t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
+from contentcast.model.values.effort import UNLIMITED, Effort
 from contentcast.model.values.kinds import TOP, Kind, Value
 from contentcast.model.values.patterns import Pattern, escaped, have_no_match, imply_together
 from contentcast.model.values.ranges import Ranges, prefix_of
+
+MOST_COMPARED: Final = 32
+"""How many LIKE patterns are compared with each other; among more only equal ones are found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +31,37 @@ class Constraint:
     unlike: tuple[Pattern, ...] = ()
 
     @classmethod
-    def of(cls, ranges: Ranges, absent: bool = False, like: tuple[Pattern, ...] = (), unlike: tuple[Pattern, ...] = ()) -> Self:
+    def of(
+        cls,
+        ranges: Ranges,
+        absent: bool = False,
+        like: tuple[Pattern, ...] = (),
+        unlike: tuple[Pattern, ...] = (),
+        effort: Effort = UNLIMITED,
+    ) -> Self:
         if not like and not unlike:
             return cls(ranges, absent)
         for pattern in like:
             ranges = ranges & Ranges.prefix(pattern.prefix)
         points = _points(ranges)
         if points is not None:
+            effort.spend(len(points) * (len(like) + len(unlike)))
             kept = [
                 each
                 for each in points
                 if all(pattern.matches(each) for pattern in like) and not any(pattern.matches(each) for pattern in unlike)
             ]
             return cls(Ranges.points(ranges.kind, kept), absent)
-        like = _least(like)
-        if _contradictory(ranges, like, unlike):
+        if len(like) + len(unlike) > MOST_COMPARED:
+            if not ranges:
+                return cls(ranges, absent)
+            return cls(ranges, absent, tuple(sorted(each for each in like if not each.is_prefix)), tuple(sorted(unlike)))
+        like = _least(like, effort)
+        if _contradictory(ranges, like, unlike, effort):
             return cls(Ranges.nothing(ranges.kind), absent)
         known = (*like, *_pattern_of(ranges))
-        like = tuple(sorted(each for each in like if not each.is_prefix and not _by_ranges(ranges, each)))
-        unlike = _greatest(tuple(each for each in unlike if not have_no_match((*known, each))))
+        like = tuple(sorted(each for each in like if not each.is_prefix and not _by_ranges(ranges, each, effort)))
+        unlike = _greatest(tuple(each for each in unlike if not have_no_match((*known, each), effort)), effort)
         return cls(ranges, absent, like, unlike)
 
     @classmethod
@@ -78,25 +95,35 @@ class Constraint:
         return not self.like and not self.unlike
 
     def __and__(self, other: Constraint) -> Constraint:
-        return Constraint.of(
-            self.ranges & other.ranges,
-            self.absent and other.absent,
-            tuple(sorted({*self.like, *other.like})),
-            tuple(sorted({*self.unlike, *other.unlike})),
-        )
+        return Constraint.all_of((self, other))
 
-    def union(self, other: Constraint) -> Constraint | None:
+    @classmethod
+    def all_of(cls, constraints: Sequence[Constraint], effort: Effort = UNLIMITED) -> Constraint:
+        """All at once: the ranges in pairs and the pairs in pairs, then the patterns.
+
+        One after the other, 20,000 `<>` took 100 s.
+        """
+        ranges = [each.ranges for each in constraints]
+        while len(ranges) > 1:
+            halves = [one & other for one, other in zip(ranges[::2], ranges[1::2], strict=False)]
+            ranges = [*halves, *ranges[2 * len(halves) :]]
+        like = {pattern for each in constraints for pattern in each.like}
+        unlike = {pattern for each in constraints for pattern in each.unlike}
+        absent = all(each.absent for each in constraints)
+        return cls.of(ranges[0], absent, tuple(sorted(like)), tuple(sorted(unlike)), effort)
+
+    def union(self, other: Constraint, effort: Effort = UNLIMITED) -> Constraint | None:
         """Both together as one constraint, or None where one constraint cannot say it."""
         absent = self.absent or other.absent
         if (self.like, self.unlike) == (other.like, other.unlike):
-            return Constraint.of(self.ranges | other.ranges, absent, self.like, self.unlike)
+            return Constraint.of(self.ranges | other.ranges, absent, self.like, self.unlike, effort)
         if not self.ranges:
             return Constraint(other.ranges, absent, other.like, other.unlike)
         if not other.ranges:
             return Constraint(self.ranges, absent, self.like, self.unlike)
-        if self._covers_values(other):
+        if self._covers_values(other, effort):
             return Constraint(self.ranges, absent, self.like, self.unlike)
-        if other._covers_values(self):
+        if other._covers_values(self, effort):
             return Constraint(other.ranges, absent, other.like, other.unlike)
         return None
 
@@ -104,21 +131,24 @@ class Constraint:
         """All that this one does not accept, or None where one constraint cannot say it."""
         return Constraint(self.ranges.complement(), not self.absent) if self.only_ranges else None
 
-    def covers(self, narrow: Constraint) -> bool:
+    def covers(self, narrow: Constraint, effort: Effort = UNLIMITED) -> bool:
         """Does all that the narrow one accepts pass here? Exact without patterns; with them a "no" may be wrong."""
-        return (self.absent or not narrow.absent) and self._covers_values(narrow)
+        return (self.absent or not narrow.absent) and self._covers_values(narrow, effort)
 
-    def _covers_values(self, narrow: Constraint) -> bool:
+    def _covers_values(self, narrow: Constraint, effort: Effort) -> bool:
         if not narrow.ranges <= self.ranges:
             return False
         if self.only_ranges:
             return True
         points = _points(narrow.ranges)
         if points is not None:
+            effort.spend(len(points) * (len(self.like) + len(self.unlike)))
             return all(self.accepts(each) for each in points)
+        if len(narrow.like) + len(narrow.unlike) + len(self.like) + len(self.unlike) > 2 * MOST_COMPARED:
+            return {*self.like} <= {*narrow.like} and {*self.unlike} <= {*narrow.unlike}
         known = (*narrow.like, *_pattern_of(narrow.ranges))
-        return all(imply_together(known, wanted) for wanted in self.like) and all(
-            have_no_match((*known, unwanted)) or any(unwanted.implies(each) for each in narrow.unlike)
+        return all(imply_together(known, wanted, effort) for wanted in self.like) and all(
+            have_no_match((*known, unwanted), effort) or any(unwanted.implies(each, effort) for each in narrow.unlike)
             for unwanted in self.unlike
         )
 
@@ -153,30 +183,30 @@ def _pattern_of(ranges: Ranges) -> tuple[Pattern, ...]:
     return (Pattern.of(escaped(prefix) + "%"),) if prefix else ()
 
 
-def _by_ranges(ranges: Ranges, wanted: Pattern) -> bool:
-    return any(each.implies(wanted) for each in _pattern_of(ranges))
+def _by_ranges(ranges: Ranges, wanted: Pattern, effort: Effort) -> bool:
+    return any(each.implies(wanted, effort) for each in _pattern_of(ranges))
 
 
-def _least(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
+def _least(patterns: tuple[Pattern, ...], effort: Effort) -> tuple[Pattern, ...]:
     """Those that no other one implies."""
     kept: list[Pattern] = []
     for pattern in sorted(set(patterns)):
-        if not any(each.implies(pattern) for each in kept):
-            kept = [each for each in kept if not pattern.implies(each)] + [pattern]
+        if not any(each.implies(pattern, effort) for each in kept):
+            kept = [each for each in kept if not pattern.implies(each, effort)] + [pattern]
     return tuple(sorted(kept))
 
 
-def _greatest(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
+def _greatest(patterns: tuple[Pattern, ...], effort: Effort) -> tuple[Pattern, ...]:
     """Those that imply no other one."""
     kept: list[Pattern] = []
     for pattern in sorted(set(patterns)):
-        if not any(pattern.implies(each) for each in kept):
-            kept = [each for each in kept if not each.implies(pattern)] + [pattern]
+        if not any(pattern.implies(each, effort) for each in kept):
+            kept = [each for each in kept if not each.implies(pattern, effort)] + [pattern]
     return tuple(sorted(kept))
 
 
-def _contradictory(ranges: Ranges, like: tuple[Pattern, ...], unlike: tuple[Pattern, ...]) -> bool:
+def _contradictory(ranges: Ranges, like: tuple[Pattern, ...], unlike: tuple[Pattern, ...], effort: Effort) -> bool:
     if not ranges:
         return True
     wanted = (*like, *_pattern_of(ranges))
-    return have_no_match(wanted) or any(imply_together(wanted, unwanted) for unwanted in unlike)
+    return have_no_match(wanted, effort) or any(imply_together(wanted, unwanted, effort) for unwanted in unlike)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.predicates.simplify import Simplifier
 from contentcast.model.space import Space
+from contentcast.model.values.effort import UNLIMITED, Effort
 from contentcast.model.values.kinds import Value
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Conjunction:
     def accepts(self, event: Mapping[str, Value]) -> bool:
         return all(constraint.accepts(event.get(name)) for name, constraint in self.items)
 
-    def intersect(self, space: Space, other: Conjunction) -> Conjunction | None:
+    def intersect(self, space: Space, other: Conjunction, effort: Effort = UNLIMITED) -> Conjunction | None:
         """Both at once, or None if nothing can satisfy both."""
         if not other.items:
             return self
@@ -58,7 +59,7 @@ class Conjunction:
         constraints = dict(self.items)
         for name, constraint in other.items:
             mine = constraints.get(name)
-            both = constraint if mine is None else mine & constraint
+            both = constraint if mine is None else Constraint.all_of((mine, constraint), effort)
             if both.is_empty:
                 return None
             constraints[name] = both
@@ -112,18 +113,22 @@ class Predicate:
         return Predicate.of(self.space, (*self.conjunctions, *other.conjunctions))
 
 
-def product(space: Space, ones: Iterable[Conjunction], others: Iterable[Conjunction]) -> list[Conjunction]:
+def product(
+    space: Space, ones: Iterable[Conjunction], others: Iterable[Conjunction], effort: Effort = UNLIMITED
+) -> list[Conjunction]:
     """Every conjunction of the one with every one of the other, without those that nothing satisfies."""
     others = list(others)
-    return [both for one in ones for other in others if (both := one.intersect(space, other)) is not None]
+    return [both for one in ones for other in others if (both := one.intersect(space, other, effort)) is not None]
 
 
-def simplified(space: Space, conjunctions: Iterable[Conjunction], most: int | None = None) -> tuple[Conjunction, ...]:
+def simplified(
+    space: Space, conjunctions: Iterable[Conjunction], most: int | None = None, effort: Effort = UNLIMITED
+) -> tuple[Conjunction, ...]:
     """The same disjunction with fewer parts (see `simplify`), in one order. Raises once there are more than `most`."""
     given = list(dict.fromkeys(conjunctions))
     if len(given) < 2:
         return tuple(given)
-    work = Simplifier(most)
+    work = Simplifier(most, effort)
     rows = [tuple((space.position(name), work.number(constraint)) for name, constraint in each.items) for each in given]
     found = [
         Conjunction(tuple((space.names[position], work.constraints[number]) for position, number in row))

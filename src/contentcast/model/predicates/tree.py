@@ -7,7 +7,7 @@ Rule: values in a tree are already of the attribute's kind; only an int attribut
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Final
@@ -16,12 +16,19 @@ from contentcast.model.errors import TooManyConjunctions
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.predicates.predicate import Conjunction, Predicate, product, simplified
 from contentcast.model.space import Space
+from contentcast.model.values.effort import MOST_STEPS, Effort
 from contentcast.model.values.kinds import INT_GREATEST, INT_LEAST, Kind, Value
 from contentcast.model.values.patterns import Pattern, escaped
 from contentcast.model.values.ranges import Ranges
 
 MOST_CONJUNCTIONS: Final = 1000
 """A predicate with more alternatives than this in disjunctive form is refused: split it into several subscriptions."""
+
+_MOST_MULTIPLIED: Final = 4
+"""Up to so many times MOST_CONJUNCTIONS are multiplied out, since simplifying may leave few of them."""
+
+_STEPS_OF_A_PRODUCT: Final = 12
+"""For one conjunction with one other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,72 +109,86 @@ Tree = Test | Constant | And | Or | Not
 
 
 def normalise(space: Space, tree: Tree) -> Predicate:
-    """The canonical predicate that is TRUE for exactly the events for which the tree is."""
-    return Predicate(space, simplified(space, _when(space, tree, True)), tree)
+    """The canonical predicate that is TRUE for exactly the events for which the tree is.
+
+    Raises `TooManyConjunctions` where that would have more than MOST_CONJUNCTIONS parts or take more than `effort.MOST_STEPS`.
+    """
+    effort = Effort(MOST_STEPS)
+    return Predicate(space, simplified(space, _when(space, tree, effort), effort=effort), tree)
 
 
-def _when(space: Space, tree: Tree, truth: bool) -> list[Conjunction]:
-    """The conjunctions under which the tree is TRUE (or FALSE, if `truth` is False)."""
-    match tree:
-        case Constant(constant):
-            return [Conjunction()] if constant is truth else []
-        case Not(part):
-            return _when(space, part, not truth)
-        case And(parts) if truth:
-            return _all_of(space, (_when(space, part, True) for part in parts))
-        case And(parts):
-            return _any_of(space, (_when(space, part, False) for part in parts))
-        case Or(parts) if truth:
-            return _any_of(space, (_when(space, part, True) for part in parts))
-        case Or(parts):
-            return _all_of(space, (_when(space, part, False) for part in parts))
-        case _:
-            constraint = test_constraint(space.kinds[tree.attribute], tree, truth)
-            return [] if constraint.is_empty else [Conjunction.of(space, {tree.attribute: constraint})]
+def _when(space: Space, tree: Tree, effort: Effort) -> list[Conjunction]:
+    """The conjunctions under which the tree is TRUE.
+
+    A tree goes as deep as its text has parentheses, so it is walked on a stack of its own. That holds a tree with the truth
+    that is asked of it, or a number of parts with how their answers go together: True for all of them, False for any.
+    """
+    todo: list[tuple[Tree, bool] | tuple[int, bool]] = [(tree, True)]
+    done: list[list[Conjunction]] = []
+    while todo:
+        what, truth = todo.pop()
+        match what:
+            case int(count):
+                parts = done[len(done) - count :]
+                del done[len(done) - count :]
+                done.append(_all_of(space, parts, effort) if truth else _any_of(space, parts, effort))
+            case Constant(constant):
+                done.append([Conjunction()] if constant is truth else [])
+            case Not(part):
+                todo.append((part, not truth))
+            case And(parts) | Or(parts):
+                todo.append((len(parts), isinstance(what, And) is truth))
+                todo += [(part, truth) for part in reversed(parts)]
+            case _:
+                constraint = test_constraint(space.kinds[what.attribute], what, truth)
+                done.append([] if constraint.is_empty else [Conjunction.of(space, {what.attribute: constraint})])
+    return done[0]
 
 
-def _any_of(space: Space, alternatives: Iterable[list[Conjunction]]) -> list[Conjunction]:
-    found = list(_simplified(space, [each for alternative in alternatives for each in alternative]))
+def _any_of(space: Space, alternatives: list[list[Conjunction]], effort: Effort) -> list[Conjunction]:
+    found = list(_simplified(space, [each for alternative in alternatives for each in alternative], effort))
     return _limited(found, len(found))
 
 
-def _all_of(space: Space, parts: Iterable[list[Conjunction]]) -> list[Conjunction]:
+def _all_of(space: Space, parts: list[list[Conjunction]], effort: Effort) -> list[Conjunction]:
     # Single conjunctions first: they narrow (or empty) the product before the alternatives multiply it.
     ordered = sorted(parts, key=len)
     if ordered and not ordered[0]:
         return []
     singles = [part[0] for part in ordered if len(part) == 1]
-    together = _together(space, singles)
+    together = _together(space, singles, effort)
     current = [] if together is None else [together]
     for part in ordered[len(singles) :]:
-        if len(current) > 1:
-            _limited(current, len(part) * len(current) // MOST_CONJUNCTIONS)  # 10^6 before simplifying: hopeless
-            current = list(_simplified(space, product(space, current, part)))
-            _limited(current, len(current))
-        else:
-            current = product(space, current, part)
+        count = len(part) * len(current)  # counted before it is multiplied out
+        _limited(current, count // _MOST_MULTIPLIED)
+        effort.spend(_STEPS_OF_A_PRODUCT * count)
+        multiplied = product(space, current, part, effort)
+        current = list(_simplified(space, multiplied, effort)) if len(current) > 1 else multiplied
+        _limited(current, len(current))
     return current
 
 
-def _together(space: Space, conjunctions: list[Conjunction]) -> Conjunction | None:
-    """All at once, joined in pairs and the pairs in pairs: one after the other, 20,000 `<>` on one attribute took 100 s."""
-    while len(conjunctions) > 1:
-        joined: list[Conjunction] = []
-        for one, other in zip(conjunctions[::2], conjunctions[1::2], strict=False):
-            both = one.intersect(space, other)
-            if both is None:
-                return None
-            joined.append(both)
-        conjunctions = [*joined, *conjunctions[2 * len(joined) :]]
-    return conjunctions[0] if conjunctions else Conjunction()
+def _together(space: Space, conjunctions: list[Conjunction], effort: Effort) -> Conjunction | None:
+    """All at once: each attribute's constraints together, so that it does not matter in which order they were written."""
+    asked: dict[str, list[Constraint]] = {}
+    for conjunction in conjunctions:
+        for name, constraint in conjunction.items:
+            asked.setdefault(name, []).append(constraint)
+    found: dict[str, Constraint] = {}
+    for name, constraints in asked.items():
+        found[name] = constraints[0] if len(constraints) == 1 else Constraint.all_of(constraints, effort)
+        if found[name].is_empty:
+            return None
+    return Conjunction.of(space, found)
 
 
-def _simplified(space: Space, conjunctions: list[Conjunction]) -> tuple[Conjunction, ...]:
+def _simplified(space: Space, conjunctions: list[Conjunction], effort: Effort) -> tuple[Conjunction, ...]:
     try:
-        return simplified(space, conjunctions, most=2 * MOST_CONJUNCTIONS)
-    except TooManyConjunctions:
-        _limited([], MOST_CONJUNCTIONS + 1)
-        raise
+        return simplified(space, conjunctions, 2 * MOST_CONJUNCTIONS, effort)
+    except TooManyConjunctions as reason:
+        if effort.left >= 0:
+            _limited([], MOST_CONJUNCTIONS + 1)
+        raise reason
 
 
 def _limited(conjunctions: list[Conjunction], count: int) -> list[Conjunction]:

@@ -2,23 +2,35 @@
 
 A pattern is kept as its canonical LIKE text with backslash as the escape: `%%` is `%`, and in a run of wildcards the `_` come
 first (`%_` and `_%` mean the same), so that equal texts are what equal patterns nearly always have.
-Rule: `imply_together` and `have_no_match` are exact, except that both answer "no" past MOST_STATES or MOST_READS.
+Rule: `imply_together` and `have_no_match` are exact, except that both answer "no" past MOST_STATES or MOST_READS. What is
+remembered of patterns is bounded in bytes (see `caches`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import Final, Self
+
+from contentcast.model.values.caches import weighed
+from contentcast.model.values.effort import UNLIMITED, Effort
 
 MOST_STATES: Final = 4096
 """How far the inclusion test looks; patterns of a dozen wildcards stay far below."""
 
-MOST_READS: Final = 200_000
-"""How many letters it reads in all the patterns together: some 50 ms. A few patterns come nowhere near, sixty at once do."""
+MOST_READS: Final = 20_000
+"""How many letters it reads in all the patterns together: some 10 ms. Two patterns come nowhere near, sixty at once do."""
+
+_LONGEST_WALKED: Final = 2_000
+"""Longer patterns are not read at once at all."""
+
+_MOST_KEPT: Final = 4_000_000
+"""Bytes that each cache of patterns keeps, by an estimate of what a letter takes in it."""
+
+_LONGEST_COMPILED: Final = 200
+"""A longer pattern is matched piece by piece: its regular expression takes many times its length, and `re` keeps it too."""
 
 
 class Wildcard(Enum):
@@ -31,6 +43,10 @@ Token = str | Wildcard
 
 class PatternError(ValueError):
     """An escape that escapes nothing."""
+
+
+def _letters(bytes_of_one: int) -> Callable[[str], int]:
+    return lambda text: 500 + bytes_of_one * len(text)
 
 
 def tokens_of(text: str, escape: str = "\\") -> list[Token]:
@@ -106,23 +122,25 @@ class Pattern:
         return len(self.tokens) == len(self.prefix) + 1 and self.tokens[-1] is Wildcard.RUN
 
     def matches(self, text: str) -> bool:
+        if len(self.text) > _LONGEST_COMPILED:
+            return matches_by_pieces(self.tokens, text)
         return _compiled(self.text).match(text) is not None
 
-    def implies(self, other: Pattern) -> bool:
+    def implies(self, other: Pattern, effort: Effort = UNLIMITED) -> bool:
         """Is every match of this one a match of the other?"""
-        return imply_together((self,), other)
+        return imply_together((self,), other, effort)
 
     def disjoint(self, other: Pattern) -> bool:
         """Does no string match both?"""
         return have_no_match((self, other))
 
 
-@lru_cache(maxsize=65536)
+@weighed(_MOST_KEPT, _letters(8))
 def _tokens(text: str) -> tuple[Token, ...]:
     return tuple(tokens_of(text))
 
 
-@lru_cache(maxsize=65536)
+@weighed(_MOST_KEPT, _letters(60))
 def _compiled(text: str) -> re.Pattern[str]:
     """As a regular expression that does not go back: between two % each part is taken at its leftmost place, since if any
     placement works, this one does. Only the last part is looked for from the end.
@@ -139,6 +157,61 @@ def _compiled(text: str) -> re.Pattern[str]:
     *middle, last = others
     steps = "".join(f"(?>.*?{part})" for part in middle)
     return re.compile(first + steps + (rf".*{last}\Z" if last else ""), re.DOTALL)
+
+
+def matches_by_pieces(tokens: tuple[Token, ...], text: str) -> bool:
+    """As `_compiled` matches, without a regular expression: the pieces between two % one after the other, each leftmost."""
+    pieces = _pieces(tokens)
+    first, *others = pieces
+    if not _stands(first, text, 0):
+        return False
+    at = len(first)
+    if not others:
+        return at == len(text)
+    *middle, last = others
+    for piece in middle:
+        at = _find(piece, text, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    end = len(text) - len(last)
+    return end >= at and _stands(last, text, end)
+
+
+def _pieces(tokens: tuple[Token, ...]) -> list[list[Token]]:
+    pieces: list[list[Token]] = [[]]
+    for token in tokens:
+        if token is Wildcard.RUN:
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return pieces
+
+
+def _stands(piece: list[Token], text: str, at: int) -> bool:
+    if at + len(piece) > len(text):
+        return False
+    return all(token is Wildcard.ONE or token == text[at + place] for place, token in enumerate(piece))
+
+
+def _find(piece: list[Token], text: str, at: int) -> int:
+    """Where the piece first stands from `at` on. Its first letters in a row are looked for at once."""
+    before = next((place for place, token in enumerate(piece) if isinstance(token, str)), len(piece))
+    after = next((place for place in range(before, len(piece)) if not isinstance(piece[place], str)), len(piece))
+    letters = "".join(token for token in piece[before:after] if isinstance(token, str))
+    last = len(text) - len(piece)
+    while at <= last:
+        at = text.find(letters, at + before) - before
+        if at < 0 or at > last:
+            return -1
+        if after == len(piece) or _stands(piece, text, at):
+            return at
+        at += 1
+    return -1
+
+
+def _weight(patterns: tuple[Pattern, ...]) -> int:
+    return 200 + 60 * len(patterns) + 4 * sum(len(each.text) for each in patterns)
 
 
 class Reading:
@@ -183,16 +256,19 @@ class Reading:
         return found
 
 
-@lru_cache(maxsize=4096)
+@weighed(_MOST_KEPT, _letters(1_000))
 def _reading(text: str) -> Reading:
     return Reading(_tokens(text))
 
 
-def _walk(patterns: tuple[Pattern, ...], needed: int) -> Iterator[tuple[bool, ...] | None]:
+def _walk(patterns: tuple[Pattern, ...], needed: int, reads: list[int]) -> Iterator[tuple[bool, ...] | None]:
     """Which of the patterns match, for every combination that some string brings about; None when there are too many to see.
 
-    All are read at once, letter by letter, as long as each of the first `needed` can still match.
+    All are read at once, letter by letter, as long as each of the first `needed` can still match. `reads` counts the letters.
     """
+    if sum(len(each.text) for each in patterns) > _LONGEST_WALKED:
+        yield None
+        return
     readings = [_reading(each.text) for each in patterns]
     alphabet = [*sorted({letter for each in readings for letter in each.letters}), ""]  # and one that no pattern names
     start = (0,) * len(readings)
@@ -200,6 +276,7 @@ def _walk(patterns: tuple[Pattern, ...], needed: int) -> Iterator[tuple[bool, ..
     most = min(MOST_STATES, MOST_READS // (len(alphabet) * max(1, len(readings))))
     while waiting:
         states = waiting.pop()
+        reads[0] += len(alphabet) * len(readings)
         yield tuple(each.matched[state] for each, state in zip(readings, states, strict=True))
         for letter in alphabet:
             following = tuple(each.after(state, letter) for each, state in zip(readings, states, strict=True))
@@ -212,8 +289,8 @@ def _walk(patterns: tuple[Pattern, ...], needed: int) -> Iterator[tuple[bool, ..
             waiting.append(following)
 
 
-@lru_cache(maxsize=4096)
-def _example(patterns: tuple[Pattern, ...]) -> str | None:
+@weighed(_MOST_KEPT, _weight)
+def _example(patterns: tuple[Pattern, ...]) -> tuple[str | None]:
     """A string that matches them all, if one is easily put together: one pattern after the other, a letter that none of them
     names wherever any may stand. Reading many patterns at once, letter by letter, takes seconds.
     """
@@ -229,21 +306,57 @@ def _example(patterns: tuple[Pattern, ...]) -> str | None:
         for each in sorted((each for each in patterns if each.tokens), key=anchored)
     ]
     text = other.join(filled)
-    return text if all(each.matches(text) for each in patterns) else None
+    return (text if all(matches_by_pieces(each.tokens, text) for each in patterns) else None,)
 
 
-@lru_cache(maxsize=65536)
-def imply_together(narrows: tuple[Pattern, ...], wide: Pattern) -> bool:
+def imply_together(narrows: tuple[Pattern, ...], wide: Pattern, effort: Effort = UNLIMITED) -> bool:
     """Is every string that matches all the narrow ones a match of the wide one?"""
-    example = _example(narrows)
-    if example is not None and not wide.matches(example):
-        return False
-    return all(met is not None and (met[-1] or not all(met[:-1])) for met in _walk((*narrows, wide), needed=len(narrows)))
+    if wide in narrows:
+        return True
+    found, steps = _implied((*narrows, wide))
+    effort.spend(steps)
+    return found
 
 
-@lru_cache(maxsize=65536)
-def have_no_match(patterns: tuple[Pattern, ...]) -> bool:
+def have_no_match(patterns: tuple[Pattern, ...], effort: Effort = UNLIMITED) -> bool:
     """Is there no string that matches them all?"""
-    if _example(patterns) is not None:
-        return False
-    return not any(met is None or all(met) for met in _walk(patterns, needed=len(patterns)))
+    found, steps = _matchless(patterns)
+    effort.spend(steps)
+    return found
+
+
+def _first_look(patterns: tuple[Pattern, ...]) -> int:
+    return 4 + 2 * len(patterns) + sum(len(each.text) for each in patterns) // 10
+
+
+@weighed(_MOST_KEPT, _weight)
+def _implied(patterns: tuple[Pattern, ...]) -> tuple[bool, int]:
+    """The answer, and the steps that it took: for the last pattern, whether all the others together imply it."""
+    *narrows, wide = patterns
+    steps = _first_look(patterns)
+    (example,) = _example(tuple(narrows))
+    if example is not None and not matches_by_pieces(wide.tokens, example):
+        return False, steps
+    if len(narrows) > 1:  # one of them alone may do, and reading two at once takes little
+        for narrow in narrows:
+            alone, more = _implied((narrow, wide))
+            steps += more
+            if alone:
+                return True, steps
+    reads = [0]
+    found = all(met is not None and (met[-1] or not all(met[:-1])) for met in _walk(patterns, len(narrows), reads))
+    return found, steps + reads[0]
+
+
+@weighed(_MOST_KEPT, _weight)
+def _matchless(patterns: tuple[Pattern, ...]) -> tuple[bool, int]:
+    (example,) = _example(patterns)
+    reads = [0]
+    found = example is None and not any(met is None or all(met) for met in _walk(patterns, len(patterns), reads))
+    return found, _first_look(patterns) + reads[0]
+
+
+def forget() -> None:
+    """Empty the caches."""
+    for cache in (_tokens, _compiled, _reading, _example, _implied, _matchless):
+        cache.forget()

@@ -1,0 +1,186 @@
+"""Texts from strangers: no text of up to 64 KB takes long or much memory, and no thread disturbs another."""
+
+import subprocess
+import sys
+import textwrap
+
+import pyarrow as pa
+import pytest
+
+from contentcast.language import (
+    PredicateError,
+    TransformError,
+    parse_many,
+    parse_predicate,
+    parse_transform,
+    parse_tree,
+    print_tree,
+)
+from contentcast.language.grammar import DEEPEST
+from contentcast.language.parser import MOST_CHARS
+from contentcast.model import Space
+from contentcast.model.predicates import tree as trees
+from contentcast.model.values import effort
+
+THINGS = Space("things", {"s": "string", "i": "int", "f": "float", "b": "bool", "t": "timestamp"})
+
+ATTACKS = {
+    "LIKE, six pairs multiplied": " AND ".join(f"(s LIKE '%a{k}%' OR s LIKE '%b{k}_c%')" for k in range(6)),
+    "LIKE, sixteen pairs multiplied": " AND ".join(f"(s LIKE '%a{k}%' OR s LIKE '%b{k}_c%')" for k in range(16)),
+    "NOT over ORs": "NOT (" + " OR ".join(f"(s LIKE '%a{k}%' AND s LIKE '%b{k}_c%' AND i > {k})" for k in range(8)) + ")",
+    "NOT over numbers": "NOT (" + " OR ".join(f"(i = {k} AND f = {k} AND b)" for k in range(14)) + ")",
+    "LIKEs joined by OR": " OR ".join(f"s LIKE '%a{k}_b%'" for k in range(2_500)),
+    "LIKEs joined by AND": " AND ".join(f"s LIKE '%a{k}_b%'" for k in range(2_500)),
+    "NOT LIKEs": " AND ".join(f"s NOT LIKE '%a{k}_b%'" for k in range(2_200)),
+    "thirty-two hard patterns": " AND ".join(f"s LIKE '%a_{'ab'[k % 2]}_{'ba_' * (k // 4)}%c'" for k in range(32)),
+    "three long patterns": " AND ".join("s LIKE '" + each * 5_000 + "b'" for each in ("%a_", "%a_b", "%a_c")),
+    "TIMESTAMPs": "t IN (" + ", ".join(f"TIMESTAMP '2026-01-01 00:{k // 60:02}:{k % 60:02}'" for k in range(1_900)) + ")",
+    "an unclosed string of escapes": "s = '" + "\\'" * 30_000,
+    "a comment never closed": "/* " * 20_000,
+    "comments": "/**/" * 16_000,
+    "quotes": "'" * 60_000,
+    "back-ticks": "`" * 60_001,
+    "digits": "i = " + "1" * 60_000 + "x",
+    "a number with a fraction": "i < 0." + "0" * 60_000 + "1",
+    "a long name": "x" * 65_000,
+    "parentheses": "(" * 65_000,
+    "parentheses around a name": ("(" * 90 + "b" + ")" * 90 + " AND ") * 300 + "b",
+    "nested INs": "i IN (" * 10_000,
+    "NOTs": "NOT " * 16_000 + "b",
+    "minus signs": "i = " + "- " * 900 + "1",
+    "CASEs": "CASE WHEN " * 190,
+    "ORs": " OR ".join(f"i={k}" for k in range(6_500)),
+    "ANDs of ORs": " AND ".join(f"(i>{k} OR f>{k})" for k in range(3_500)),
+    "alternatives": " OR ".join(f"i>{k} AND f<{k}" for k in range(2_500)),
+    "nested INs of many values": " OR ".join(f"i IN (0,{k},9999) AND f>{k}" for k in range(1_000)),
+    "numbers": "i IN (" + ",".join("1" for _ in range(32_000)) + ")",
+}
+
+IN_A_CHILD = """
+import resource, sys
+from tests.unit.language.test_limits import ATTACKS, THINGS
+from contentcast.language import PredicateError, parse_predicate
+parse_predicate(THINGS, "i = 1 AND s LIKE '%a_b'")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+for name, text in ATTACKS.items():
+    print(name, file=sys.stderr, flush=True)
+    try:
+        parse_predicate(THINGS, text[:65_536])
+    except PredicateError:
+        pass
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_short_attacks_take_no_time_and_little_memory() -> None:
+    """Thirty attacks in 30 s of processor time, ten times what they take; the first seven alone took longer before."""
+    done = subprocess.run([sys.executable, "-c", IN_A_CHILD], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"after {done.stderr[-300:]}"
+    assert int(done.stdout) < 200_000, f"{done.stdout} kB"
+
+
+@pytest.mark.parametrize("name", ["LIKE, sixteen pairs multiplied", "NOT over ORs", "NOT over numbers", "alternatives"])
+def test_too_many_alternatives_are_counted_before_they_are_multiplied_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    multiplied: list[int] = []
+    product = trees.product
+
+    def counted(space, ones, others, effort):  # type: ignore[no-untyped-def]
+        multiplied.append(len(ones) * len(others))
+        return product(space, ones, others, effort)
+
+    monkeypatch.setattr(trees, "product", counted)
+    with pytest.raises(PredicateError, match="split it into several subscriptions"):
+        parse_predicate(THINGS, ATTACKS[name])
+    assert sum(multiplied) <= 4 * trees.MOST_CONJUNCTIONS + effort.MOST_STEPS // 5
+
+
+def test_whether_a_predicate_is_taken_does_not_depend_on_what_was_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same work is counted the second time, when every comparison of patterns is known already."""
+    spent: list[int] = []
+    spend = effort.Effort.spend
+    monkeypatch.setattr(effort.Effort, "spend", lambda self, steps: (spent.append(steps), spend(self, steps))[1])
+    text = ATTACKS["LIKE, six pairs multiplied"]
+    parse_predicate(THINGS, text)
+    first = list(spent)
+    spent.clear()
+    parse_predicate(THINGS, text)
+    assert spent == first
+    assert sum(first) > 1_000
+
+
+def test_a_longer_text_is_refused_by_its_size_unless_it_is_allowed() -> None:
+    text = "i = 1 OR " * 8_000 + "b"
+    with pytest.raises(PredicateError, match=r"the predicate has 72,001 characters, more than 65,536; .*most_chars"):
+        parse_predicate(THINGS, text)
+    assert parse_predicate(THINGS, text, most_chars=72_001) == parse_predicate(THINGS, "i = 1 OR b")
+    refused = parse_many(THINGS, [text, "b"] * 5, on_error="reject").refused
+    assert sorted(refused) == [0, 2, 4, 6, 8]
+    assert not parse_many(THINGS, [text, "b"] * 5, most_chars=None).refused
+    assert len(parse_predicate(THINGS, "s = '" + "x" * (MOST_CHARS - 6) + "'").conjunctions) == 1
+    with pytest.raises(TransformError, match="the transform has 9,0"):
+        parse_transform(THINGS, THINGS, "SELECT " + "1 + " * 2_250 + "1 AS i FROM things")
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_lists_of_tens_of_thousands_of_values_in_tables(count: int, capfd: pytest.CaptureFixture[str]) -> None:
+    strings = "s IN (" + ", ".join(f"'{k}'" for k in range(20_000)) + ")"
+    numbers = "i IN (" + ", ".join(str(2 * k) for k in range(35_000)) + ")"
+    texts = [strings, numbers, "b"] * count
+    table = parse_many(THINGS, pa.array(texts), on_error="reject", most_chars=None)
+    assert not table.refused
+    assert table[0].accepts({"s": "19999"})
+    assert not table[0].accepts({"s": "20000"})
+    assert table[1].accepts({"i": 69998})
+    assert not table[1].accepts({"i": 69999})
+    assert capfd.readouterr().err == ""
+
+
+# --- threads and depth
+
+THREADS = """
+import sys, threading
+from contentcast.language import PredicateError, parse_many, parse_predicate, parse_transform
+from contentcast.model import Space
+space = Space("things", i="int", b="bool")
+other = Space("others", i="int")
+limit = sys.getrecursionlimit()
+text = "i = 1 AND (b OR (" * 47 + "i = 2" + "))" * 47
+odd = "NOT ! (" * 60 + "b" + ")" * 60
+transform = "SELECT " + "(" * 20 + "i" + ")" * 20 + " AS i FROM things"
+expected, failed = parse_predicate(space, text), []
+def work():
+    try:
+        for _ in range(15):
+            assert parse_predicate(space, text) == expected
+            assert parse_many(space, [text] * 5)[4] == expected
+            parse_transform(space, other, transform)
+            try:
+                parse_predicate(space, odd)
+                failed.append("read the odd one")
+            except PredicateError:
+                pass
+            assert sys.getrecursionlimit() == limit
+    except BaseException as error:
+        failed.append(repr(error))
+threads = [threading.Thread(target=work) for _ in range(4)]
+[each.start() for each in threads]; [each.join() for each in threads]
+assert not failed, failed
+"""
+
+
+def test_threads_that_read_nested_predicates_do_not_disturb_each_other() -> None:
+    """Two threads aborted the process while the parser changed the recursion limit of all."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(THREADS)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_deepest_tree_is_read_and_printed_from_deep_in_a_stack() -> None:
+    text = "i = 1"
+    for _ in range(DEEPEST):
+        text = f"b AND (i = 2 OR {text})"
+
+    def deep_down(levels: int) -> str:
+        return deep_down(levels - 1) if levels else print_tree(parse_tree(THINGS, text))
+
+    assert deep_down(sys.getrecursionlimit() - 150) == text
