@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from contentcast.model.errors import SpaceError, nearest
+from contentcast.model.errors import ContentcastError, SpaceError, nearest
+from contentcast.model.plain_files import check_plain, once
 from contentcast.model.values.kinds import BOOL, KINDS, Kind, Value
 from contentcast.model.values.ranges import Ranges
+
+MOST_BYTES: Final = 16 * 2**20
+"""Of a file that describes a space."""
 
 
 @dataclass(frozen=True)
@@ -224,13 +228,18 @@ class Space:
         """From a .toml or .json file."""
         path = Path(path)
         try:
+            check_plain(path, MOST_BYTES)
             text = path.read_text(encoding="utf-8-sig")
-            described = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
+            described = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text, object_pairs_hook=once)
+        except ContentcastError as reason:
+            raise SpaceError(str(reason)) from None
         except FileNotFoundError:
             raise SpaceError(f"there is no space file {path}") from None
         except OSError as reason:
             raise SpaceError(f"{path} cannot be read: {reason.strerror}") from None
-        except (ValueError, RecursionError) as reason:
+        except RecursionError:
+            raise SpaceError(f"{path} is not JSON of a space: nested too deeply") from None
+        except ValueError as reason:
             raise SpaceError(f"{path} is not {path.suffix[1:].upper() or 'JSON'}: {reason}") from None
         try:
             return cls.from_dict(described)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ from contentcast.model.events.arrow_columns import Complaint, check_column, chec
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Value
 from contentcast.model.values.ranges import Ranges
+
+DEEPEST: Final = 32
+"""How deep objects may stand in an event; each level is one more dot in the attribute's name."""
 
 OnError = Literal["raise", "reject"]
 Checked = tuple[pa.Array, list[Complaint]]
@@ -132,9 +135,13 @@ class EventBatch:
 
         A column that the space does not have is an error, or dropped with `unknown="ignore"`.
         """
-        table = flattened(records)
+        try:
+            table = flattened(records)
+            names = table.column_names
+        except UnicodeDecodeError:
+            raise EventError("the name of a column is not UTF-8 text; rename it") from None
         columns: dict[str, Checked] = {}
-        for name, column in zip(table.column_names, table.columns, strict=True):
+        for name, column in zip(names, table.columns, strict=True):
             if _is_known(space, name, columns, unknown):
                 columns[name] = check_column(space, name, _one_chunk(column))
         return cls._from_columns(space, columns, table.num_rows, ids, on_error)
@@ -226,23 +233,39 @@ def flattened(records: pa.RecordBatch | pa.Table) -> pa.Table:
     return table
 
 
-def flat(event: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def flat(event: Mapping[str, Any]) -> dict[str, Any]:
     """`{"detail": {"state": "up"}}` as `{"detail.state": "up"}`."""
     found: dict[str, Any] = {}
-    for name, value in event.items():
-        parts = flat(value, f"{above}{name}.") if isinstance(value, Mapping) and value else {f"{above}{name}": value}
-        for each, part in parts.items():
-            if each in found:
-                raise ValueError(f"{each} is given twice, nested and dotted")
-            found[each] = part
+    waiting = [("", iter(event.items()))]
+    while waiting:
+        above, items = waiting[-1]
+        for name, value in items:
+            if isinstance(value, Mapping) and value:
+                if len(waiting) == DEEPEST:
+                    raise ValueError(f"nested too deeply; objects go {DEEPEST} deep")
+                waiting.append((f"{above}{name}.", iter(value.items())))
+                break
+            if f"{above}{name}" in found:
+                raise ValueError(f"{above}{name} is given twice, nested and dotted")
+            found[f"{above}{name}"] = value
+        else:
+            waiting.pop()
     return found
+
+
+def _shown(value: Any) -> str:
+    """For a message: neither nested lists without end nor ints of thousands of digits can be written out."""
+    try:
+        return _short(repr(value))
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__} that cannot be written out"
 
 
 def _checked_row(
     space: Space, rules: Mapping[str, tuple[Any, Ranges | None]], number: int, event: Mapping[str, Any]
 ) -> dict[str, Value] | Rejection:
     if not isinstance(event, Mapping):
-        return Rejection(number, None, event, f"{event!r} is not an object with attributes")
+        return Rejection(number, None, event, f"{_shown(event)} is not an object with attributes")
     values: dict[str, Value] = {}
     attribute: str | None = None
     value: Any = event

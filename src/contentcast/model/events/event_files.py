@@ -2,40 +2,70 @@
 
 Text files have no timestamps and no bytes, so there they are ISO 8601 (no zone means UTC) and base64. In CSV an empty field is
 absent and a quoted empty field is the empty string. An event is named by its line (JSON lines, CSV) or its row (Parquet).
+Rule: a file takes at most the bytes that `most_bytes` allows, whatever it says of itself; a record that is no event is named.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isinf
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet
+from pyarrow import dataset
 
-from contentcast.model.errors import EventError, nearest
-from contentcast.model.events.event_batch import EventBatch, OnError, Rejection
+from contentcast.model.errors import ContentcastError, EventError, nearest
+from contentcast.model.events.event_batch import DEEPEST, EventBatch, OnError, Rejection
+from contentcast.model.plain_files import check_plain, once
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Value
 
+Row = tuple[int, Any]
+"""The number by which an event is named, and its attributes or why it is none."""
 
-def read_events(path: str | Path, space: Space, *, on_error: OnError = "raise") -> EventBatch:
-    """By the file's ending: .parquet, .csv, or .jsonl / .ndjson / .json with one object a line."""
+
+MOST_ROWS: Final = 50_000_000
+MOST_BYTES: Final = 2**30
+"""Of a file's events once they are read. A Parquet file of half a megabyte can hold gigabytes of one repeated string."""
+
+
+def read_events(
+    path: str | Path, space: Space, *, on_error: OnError = "raise", most_rows: int = MOST_ROWS, most_bytes: int = MOST_BYTES
+) -> EventBatch:
+    """By the file's ending: .parquet, .csv, or .jsonl / .ndjson / .json with one object a line.
+
+    A file with more than `most_rows` events, or whose events would take more than `most_bytes`, is refused.
+    """
     path = Path(path)
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise EventError(f"{path}: events come as .parquet, .csv or .jsonl, not {path.suffix or 'without an ending'}")
     try:
-        return reader(space, path, on_error)
+        check_plain(path, most_bytes)
+    except ContentcastError as reason:
+        raise EventError(f"{reason}; a larger file is taken with most_bytes=" if "bytes" in str(reason) else reason) from None
+    try:
+        return reader(space, path, on_error, most_rows, most_bytes)
     except FileNotFoundError:
         raise EventError(f"there is no event file {path}") from None
+    except UnicodeDecodeError:
+        raise EventError(f"{path}: the name of a column is not UTF-8 text") from None
     except (EventError, pa.ArrowException, OSError) as reason:
         raise EventError(f"{path}: {reason}") from None
+
+
+def _counted(rows: Iterable[Row], most_rows: int) -> Iterator[Row]:
+    for count, row in enumerate(rows, start=1):
+        if count > most_rows:
+            raise EventError(f"more than {most_rows:,} events; more are taken with most_rows=")
+        yield row
 
 
 # --- JSON lines
@@ -43,13 +73,17 @@ def read_events(path: str | Path, space: Space, *, on_error: OnError = "raise") 
 
 def from_json_lines(space: Space, lines: Iterable[str], *, on_error: OnError = "raise") -> EventBatch:
     """One JSON object a line; empty lines are passed over."""
-    numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
-    rows = ((number, _from_json(number, line)) for number, line in numbered)
-    return EventBatch.from_rows(space, rows, on_error=on_error, from_text=True)
+    return EventBatch.from_rows(space, _json_rows(lines), on_error=on_error, from_text=True)
+
+
+def _json_rows(lines: Iterable[str]) -> Iterator[Row]:
+    return ((number, _from_json(number, line)) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _from_json(number: int, line: str) -> Any:
     try:
+        if line.count("{") + line.count("[") > DEEPEST:
+            _check_depth(line)
         return _DECODER.decode(line)
     except json.JSONDecodeError as reason:
         why = f"not JSON: {reason.msg} at column {reason.colno}"
@@ -58,6 +92,19 @@ def _from_json(number: int, line: str) -> Any:
     except ValueError as reason:
         why = str(reason)
     return Rejection(number, None, line.rstrip("\r\n"), why)
+
+
+def _check_depth(line: str) -> None:
+    """Before json reads it: that recurses, and how deep it can depends on who calls."""
+    depth = 0
+    for sign in _SIGNS.finditer(line):
+        depth += (sign[0] in "{[") - (sign[0] in "}]")
+        if depth > DEEPEST:
+            raise ValueError(f"nested too deeply, at column {sign.start() + 1}: objects go {DEEPEST} deep")
+
+
+# A string that is never closed ends the search: nothing after it is looked at twice.
+_SIGNS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
 
 
 def _float_of(text: str) -> float:
@@ -73,39 +120,31 @@ def _int_of(text: str) -> int:
     return int(text)
 
 
-def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is given twice")
-    return found
-
-
 _MOST_DIGITS = 400
 """The longest int that a float can equal has 309; Python itself refuses beyond 4300 and says so in its own words."""
 
 # What json would change silently it must not: 1e999 to infinity, and the first of two values of one name to nothing.
-_DECODER = json.JSONDecoder(parse_float=_float_of, parse_int=_int_of, object_pairs_hook=_object_of)
+_DECODER = json.JSONDecoder(parse_float=_float_of, parse_int=_int_of, object_pairs_hook=once)
 
 
-def _read_json_lines(space: Space, path: Path, on_error: OnError) -> EventBatch:
+def _read_json_lines(space: Space, path: Path, on_error: OnError, most_rows: int, most_bytes: int) -> EventBatch:
     # Bytes that are not UTF-8 become lone surrogates, and the check of that value names them.
     with path.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
-        return from_json_lines(space, lines, on_error=on_error)
+        return EventBatch.from_rows(space, _counted(_json_rows(lines), most_rows), on_error=on_error, from_text=True)
 
 
 # --- CSV
 
 
-def _read_csv(space: Space, path: Path, on_error: OnError) -> EventBatch:
-    header, starts = _csv_lines(path)
+def _read_csv(space: Space, path: Path, on_error: OnError, most_rows: int, most_bytes: int) -> EventBatch:
+    header, starts, unclosed = _csv_lines(path)
     for name in header:
         if name not in space:
             raise EventError(f"{space.name} has no attribute {name!r}{nearest(name, space.names)}")
         if header.count(name) > 1:
             raise EventError(f"the column {name} comes twice; rename or drop one")
     if not starts:
-        return EventBatch.from_rows(space, [])
+        return EventBatch.from_rows(space, [] if unclosed is None else [_never_closed(unclosed)], on_error=on_error)
     ragged: dict[int, str] = {}
 
     def set_aside(record: pyarrow.csv.InvalidRow) -> str:
@@ -113,7 +152,7 @@ def _read_csv(space: Space, path: Path, on_error: OnError) -> EventBatch:
         return "skip"
 
     table = pyarrow.csv.read_csv(
-        path,
+        path if unclosed is None else pa.BufferReader(_bytes_before(path, unclosed)),
         read_options=pyarrow.csv.ReadOptions(use_threads=False),  # with threads a record does not know its number
         convert_options=pyarrow.csv.ConvertOptions(
             column_types={name: pa.binary() for name in header},
@@ -134,29 +173,65 @@ def _read_csv(space: Space, path: Path, on_error: OnError) -> EventBatch:
                 continue
             yield line, _from_texts(line, {name: column[row] for name, column in columns.items()}, readers)
             row += 1
+        if unclosed is not None:
+            yield _never_closed(unclosed)
 
-    return EventBatch.from_rows(space, rows(), on_error=on_error)
+    return EventBatch.from_rows(space, _counted(rows(), most_rows), on_error=on_error)
 
 
-def _csv_lines(path: Path) -> tuple[list[str], list[int]]:
-    """The header, and the line at which each record after it begins: empty lines and lines within quotes count too."""
+def _never_closed(line: int) -> Row:
+    why = "a quote is opened here and never closed, so that this line and all after it cannot be told apart; close it"
+    return line, Rejection(line, None, None, why)
+
+
+def _bytes_before(path: Path, line: int) -> bytes:
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        return "".join(itertools.islice(file, line - 1)).encode("utf-8", "surrogateescape")
+
+
+def _csv_lines(path: Path) -> tuple[list[str], list[int], int | None]:
+    """The header, the line at which each record after it begins, and the line of a record whose quote is never closed.
+
+    Empty lines and lines within quotes count too.
+    """
     before = csv.field_size_limit(2**31 - 1)
     try:
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            reader = csv.reader(file)
+            last: list[str] = []
+            reader = csv.reader(_remembered(file, last))
             records: list[tuple[int, list[str] | None]] = []
             line = 1
             for record in reader:
                 if record:
                     records.append((line, record if not records else None))
                 line = reader.line_num + 1
+                swallowed, last[:] = last[:], []
+            unclosed = records.pop()[0] if records and _is_unclosed(swallowed) else None
     except csv.Error as reason:
         raise EventError(f"not CSV: {reason}") from None
     finally:
         csv.field_size_limit(before)
     if not records:
-        raise EventError("the file is empty; its first line names the attributes")
-    return records[0][1] or [], [line for line, _ in records[1:]]
+        what = "the file is empty" if unclosed is None else "a quote in the header is never closed"
+        raise EventError(f"{what}; its first line names the attributes")
+    return records[0][1] or [], [line for line, _ in records[1:]], unclosed
+
+
+def _remembered(lines: Iterable[str], last: list[str]) -> Iterator[str]:
+    for line in lines:
+        last.append(line)
+        yield line
+
+
+def _is_unclosed(lines: list[str]) -> bool:
+    """Only a strict reader tells a record that ends from one that the file ends."""
+    if '"' not in "".join(lines):
+        return False
+    try:
+        list(csv.reader(lines, strict=True))
+    except csv.Error as reason:
+        return "unexpected end of data" in str(reason)
+    return False
 
 
 def _from_texts(
@@ -208,8 +283,48 @@ _FROM_TEXT: dict[str, Callable[[str], Value]] = {"int": _to_int, "float": _to_fl
 # --- Parquet
 
 
-def _read_parquet(space: Space, path: Path, on_error: OnError) -> EventBatch:
-    return EventBatch.from_arrow(space, pyarrow.parquet.read_table(path), on_error=on_error)
+def _read_parquet(space: Space, path: Path, on_error: OnError, most_rows: int, most_bytes: int) -> EventBatch:
+    """Batch by batch, each string once as long as that is how the file has it, so that its size is known before it is there."""
+    found = dataset.dataset(path, format="parquet", partitioning="hive")
+    rows = largest = 0
+    for fragment in found.get_fragments():
+        rows += fragment.metadata.num_rows
+        groups = (fragment.metadata.row_group(at).total_byte_size for at in range(fragment.metadata.num_row_groups))
+        largest = max(largest, *groups, 0)
+    if rows > most_rows:
+        raise EventError(f"{rows:,} events, more than {most_rows:,}; more are taken with most_rows=")
+    if largest > most_bytes:
+        raise EventError(_too_large(most_bytes))
+    texts = {field.name for field in found.schema if field.type in (pa.string(), pa.binary())}
+    folded = dataset.ParquetFileFormat(read_options=dataset.ParquetReadOptions(dictionary_columns=texts))
+    # Arrow does not read nested strings so; there the batches are small.
+    nested = any(pa.types.is_nested(field.type) for field in found.schema)
+    source = dataset.dataset(path, format=folded, partitioning="hive")
+    batches: list[pa.RecordBatch] = []
+    taken = 0
+    for batch in source.to_batches(
+        batch_size=_FEW_ROWS if nested else _MANY_ROWS, batch_readahead=0, fragment_readahead=0, use_threads=False
+    ):
+        taken += sum(_bytes_of(column) for column in batch.columns)
+        if taken > most_bytes:
+            raise EventError(_too_large(most_bytes))
+        batches.append(batch)
+    return EventBatch.from_arrow(space, pa.Table.from_batches(batches, schema=source.schema), on_error=on_error)
+
+
+_MANY_ROWS, _FEW_ROWS = 16_384, 1_024
+
+
+def _too_large(most_bytes: int) -> str:
+    return f"its events take more than {most_bytes:,} bytes; more are taken with most_bytes="
+
+
+def _bytes_of(column: pa.Array) -> int:
+    """What the column takes once each row has its own string."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = pc.binary_length(column.dictionary).take(column.indices)
+    return 4 * len(column) + (pc.sum(lengths).as_py() or 0)
 
 
 _READERS = {

@@ -77,7 +77,11 @@ class Kind:
 
 
 def _wrong(value: Value, wanted: str) -> ValueError:
-    return ValueError(f"{value!r} is {_describe(value)}, not {wanted}")
+    try:
+        shown = repr(value)
+    except (ValueError, RecursionError):  # an int of thousands of digits, a list without end
+        shown = "the value"
+    return ValueError(f"{shown} is {_describe(value)}, not {wanted}")
 
 
 def _describe(value: Value) -> str:
@@ -116,8 +120,13 @@ def _check_int(value: Value) -> int:
     if type(value) is not int and (isinstance(value, _NO_NUMBER) or not isinstance(value, (int, np.integer))):
         raise _wrong(value, "an int")
     if not INT_LEAST <= value <= INT_GREATEST:
-        raise ValueError(f"{value} is beyond 64 bits")
+        raise ValueError(f"{_digits(value)} is beyond 64 bits")
     return int(value)
+
+
+def _digits(value: Any) -> str:
+    """Python does not write out an int of more than 4,300 digits."""
+    return str(value) if abs(int(value)) < 10**100 else f"an int of {int(value).bit_length():,} bits"
 
 
 def _check_float(value: Value) -> float:
@@ -128,10 +137,10 @@ def _check_float(value: Value) -> float:
         try:
             exact = float(value)
         except OverflowError:
-            raise ValueError(f"{value} is beyond the range of a float") from None
+            raise ValueError(f"{_digits(value)} is beyond the range of a float") from None
         whole = isinstance(value, (int, np.integer))  # compared as an int: 2**53 + 1 == float(2**53 + 1) for NumPy
         if not math.isnan(exact) and (int(exact) != int(value) if whole else exact != value):
-            raise ValueError(f"{value} has no exact float; send {exact!r} if that is meant")
+            raise ValueError(f"{_digits(value) if whole else value} has no exact float; send {exact!r} if that is meant")
         value = exact
     if math.isnan(value):
         raise ValueError("NaN is not a value; leave the attribute out if it is unknown")
