@@ -50,6 +50,9 @@ def run(
     example_config: Annotated[bool, typer.Option("--example-config", help="Print such a file.")] = False,
     out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="out")] = None,
     protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="all")] = None,
+    largest_part: Annotated[
+        bool, typer.Option("--largest-part", help="With --config: of a topology that is not connected, the largest part.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the made day: same seed, same rows.")] = 0,
     stream: Annotated[
         bool, typer.Option("--stream", help="With --config: follow the events' folder; match and deliver.")
@@ -67,6 +70,8 @@ def run(
         return
     if config is not None and size is not None:
         raise ContentcastError("run: --size is of the made day, and --config has your own; leave one out")
+    if largest_part and config is None:
+        raise ContentcastError("run: --largest-part is of a topology of your own, and goes with --config")
     if (stream or once) and config is None:
         raise ContentcastError("run: --stream and --once go with --config")
     told = read_config(config) if config is not None else None
@@ -100,7 +105,7 @@ def run(
             def work(stopped: Event) -> Facts:
                 step = _stopping(bar, stopped)
                 with step("start"):
-                    feed = _own(spark, told) if told is not None else _made(spark, size or Size.LARGE, seed)
+                    feed = _own(spark, told, largest_part) if told is not None else _made(spark, size or Size.LARGE, seed)
                 return run_job(spark, feed, folder, names, step)
 
             facts = interruptible(spark, work)
@@ -122,10 +127,12 @@ def _made(spark: SparkSession, size: Size, seed: int) -> Feed:
     return replace(feed, told=f"contentcast run --size {size} --seed {seed}")
 
 
-def _own(spark: SparkSession, told: RunConfig) -> Feed:
+def _own(spark: SparkSession, told: RunConfig, largest_part: bool) -> Feed:
     from contentcast.pipeline.feeds import Files, own_feed
 
-    files = Files(told.space, told.events, told.subscriptions, told.format, told.topology, told.publisher, told.entry)
+    files = Files(
+        told.space, told.events, told.subscriptions, told.format, told.topology, told.publisher, told.entry, largest_part
+    )
     return own_feed(spark, files, f"contentcast run --config {told.path}")
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from contentcast.model import ContentcastError
 from contentcast.model.errors import nearest
+from contentcast.model.plain_files import check_plain
 
 EXAMPLE: Final = """\
 # contentcast run --config FILE: matches, delivers, learns from and routes your own events. Paths start from this file's folder.
@@ -51,18 +52,22 @@ class RunConfig:
     format: str | None = None
 
 
+MOST_BYTES: Final = 2**20
 LISTS: Final = ("events", "protocols")
 NEEDED: Final = ("space", "events", "subscriptions")
 
 
 def read_config(path: Path) -> RunConfig:
     try:
+        check_plain(path, MOST_BYTES)
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ContentcastError(f"there is no file {path}; contentcast run --example-config prints one to begin with") from None
     except OSError as reason:
         raise ContentcastError(f"{path} cannot be read: {reason.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
+    except ContentcastError:
+        raise
+    except (ValueError, RecursionError) as reason:
         raise ContentcastError(f"{path} is no TOML: {reason}") from None
     known = [each.name for each in fields(RunConfig) if each.name != "path"]
     given: dict[str, Any] = {}

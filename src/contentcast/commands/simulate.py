@@ -23,6 +23,9 @@ def simulate(
     topology: Annotated[
         str, typer.Option(metavar="NAME|FILE", help="gryphon-39, star:500, or .graphml, .json, .edges.", show_default="its own")
     ] = "",
+    largest_part: Annotated[
+        bool, typer.Option("--largest-part", help="Of a file's network that is not connected, the largest part.")
+    ] = False,
     protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="all")] = None,
     events: Annotated[int, typer.Option(min=1, help="How many events.")] = 1_000,
     subscriptions: Annotated[int, typer.Option(min=0, help="How many subscriptions.")] = 1_000,
@@ -48,7 +51,7 @@ def simulate(
     names = list(dict.fromkeys(protocol or catalog.PROTOCOLS))
     for name in names:
         catalog.protocol(name)
-    network = known_topology(topology or default_network(scenario))
+    network = known_topology(topology or default_network(scenario), largest_part=largest_part)
     chosen = placed(scenario, network, seed=seed, **dict(setting(each) for each in settings or ()))
     if draw is not None and draw.exists() and not draw.is_dir():
         raise ContentcastError(f"simulate: {draw} is a file; --draw takes a folder")

@@ -4,8 +4,10 @@
     b c 25 1e6           a line with one name is a broker; what follows # is a comment
     {"brokers": ["a", "b"], "links": [{"one": "a", "other": "b", "delay_ms": 10, "bandwidth": 1e6}]}
 
-In GraphML a broker's name is its data `name`, else `label`, else its id; an edge has data `delay_ms` and `bandwidth`. JSON may
-also be NetworkX's node-link form (`nodes` with `id`, `links` or `edges` with `source` and `target`).
+In GraphML a broker's name is its data `name`, else `label`, else its id; nodes with one name get their ids behind it, `Chicago
+(12)`. An edge has data `delay_ms` and `bandwidth`; published networks have several edges between two nodes, of which the
+quickest becomes the link, and that is logged. JSON may also be NetworkX's node-link form (`nodes` with `id`, `links` or `edges`
+with `source` and `target`).
 Rule: what is read is a connected network, or an error that says the file, the line and the reason; what is written reads back
 equal. Document types and entities are refused unread.
 """
@@ -14,49 +16,66 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
+from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from xml.parsers.expat import ExpatError, ParserCreate
 from xml.sax.saxutils import escape, quoteattr
 
-from contentcast.model.errors import nearest
+from contentcast.model.errors import ContentcastError, nearest
+from contentcast.model.plain_files import check_plain
 from contentcast.network.topology import DEFAULT_DELAY_S, Link, Topology, TopologyError
 
-MOST_BYTES: Final = 256 * 2**20
+MOST_BYTES: Final = 64 * 2**20
+LONGEST_DATA: Final = 10_000
+"""Characters of a GraphML datum that are kept."""
 GRAPHML: Final = "http://graphml.graphdrawing.org/xmlns"
+log = logging.getLogger(__name__)
+
 HEADER: Final = ("one", "other", "delay_ms", "bandwidth")
 
 
 class Found(NamedTuple):
-    """A broker (one name) or a link (two, of brokers found before), as a file says it, and where."""
+    """A broker (one name) or a link (two, of brokers found before), as a file says it, and where.
+
+    `parallel`: another link between the two is no slip.
+    """
 
     where: str
     names: tuple[str, ...]
     delay_ms: Any = None
     bandwidth: Any = None
+    parallel: bool = False
 
 
-def read_topology(path: str | PathLike[str], *, connected: bool = True) -> Topology:
-    """By the ending of its name; `connected=False` also takes a network in parts."""
+def read_topology(path: str | PathLike[str], *, connected: bool = True, largest_part: bool = False) -> Topology:
+    """By the ending of its name; `connected=False` also takes a network in parts, `largest_part` the largest of them."""
     path = Path(path)
     read = _readers(path)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise TopologyError(f"{path}: more than {MOST_BYTES // 2**20} MiB; a topology is smaller")
+        check_plain(path, MOST_BYTES)
         text = path.read_text(encoding="utf-8-sig")
+    except ContentcastError as error:
+        raise TopologyError(f"{error}; a topology is a smaller file" if "bytes" in str(error) else str(error)) from None
     except OSError as error:
         raise TopologyError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise TopologyError(f"{path}: not UTF-8 text: byte {error.start} cannot be read") from None
     topology = _assembled(str(path), read(str(path), text))
+    if largest_part and not topology.is_connected:
+        whole, topology = topology, topology.largest_part()
+        parts = len(whole.components())
+        log.warning("%s: of %d parts the largest was taken, %d of %d brokers", path, parts, len(topology), len(whole))
     if connected:
         try:
             topology.check_connected()
         except TopologyError as error:
-            raise TopologyError(f"{path}: {error}") from None
+            raise TopologyError(f"{path}: {error}, or take the largest one (largest_part=True, --largest-part)") from None
     return topology
 
 
@@ -82,6 +101,7 @@ def _assembled(path: str, found: Iterable[Found]) -> Topology:
     brokers: dict[str, None] = {}
     links: dict[tuple[str, str], Link] = {}
     places: dict[tuple[str, str], str] = {}
+    merged = 0
     for each in found:
         try:
             if len(each.names) == 1:
@@ -98,13 +118,23 @@ def _assembled(path: str, found: Iterable[Found]) -> Topology:
         for end in ends:
             if end not in brokers:
                 raise TopologyError(f"{each.where}: there is no broker {end!r}{nearest(end, brokers, 'there are')}")
+        if ends in links and each.parallel:
+            merged += 1
+            links[ends] = min(links[ends], link, key=_slowness)
+            continue
         if ends in links:
             raise TopologyError(f"{each.where}: link {ends[0]}-{ends[1]} is given twice, first in {places[ends]}; keep one")
         links[ends], places[ends] = link, each.where
+    if merged:
+        log.warning("%s: %d links join brokers that are linked already; of each pair's the quickest was kept", path, merged)
     try:
         return Topology.of(brokers, links.values())
     except TopologyError as error:
         raise TopologyError(f"{path}: {error}") from None
+
+
+def _slowness(link: Link) -> tuple[float, float]:
+    return link.delay_s, -inf if link.bandwidth is None else -link.bandwidth
 
 
 def _number(value: Any) -> float | None:
@@ -162,7 +192,8 @@ def _edge(where: str, words: list[str]) -> Iterator[Found]:
     for name in words[:2]:
         yield Found(where, (name,))
     if len(words) > 1:
-        yield Found(where, (words[0], words[1]), *words[2:])
+        delay_ms, bandwidth = [*words[2:], None, None][:2]
+        yield Found(where, (words[0], words[1]), delay_ms, bandwidth)
 
 
 def _write_edges(topology: Topology) -> str:
@@ -200,6 +231,8 @@ def _read_json(path: str, text: str) -> Iterator[Found]:
         raise TopologyError(f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
     except RecursionError:
         raise TopologyError(f"{path}: nested too deeply for a topology") from None
+    except ValueError as error:  # an int of thousands of digits
+        raise TopologyError(f"{path}: {error}") from None
     if not isinstance(told, dict):
         raise TopologyError(f"{path}: expected an object with brokers and links, got {type(told).__name__}")
     for key, at, each in _members(path, told, ("brokers", "nodes")):
@@ -292,8 +325,8 @@ class _GraphML:
         return attributes[name]
 
     def characters(self, text: str) -> None:
-        if self.data is not None and self.key is not None:
-            self.data[self.key] += text
+        if self.data is not None and self.key is not None and len(self.data[self.key]) < LONGEST_DATA:
+            self.data[self.key] += text[:LONGEST_DATA]
 
     def end(self, tag: str) -> None:
         match tag.rpartition(" ")[2]:
@@ -303,20 +336,31 @@ class _GraphML:
                 self.data = None
 
     def found(self) -> Iterator[Found]:
-        names: dict[str, str] = {}
-        taken: dict[str, str] = {}
-        for node, (where, data) in self.nodes.items():
-            name = (data.get("name") or data.get("label") or node).strip() or node
-            if name in taken:
-                raise TopologyError(f"{where}: nodes {taken[name]!r} and {node!r} are both called {name!r}; rename one")
-            names[node], taken[name] = name, node
-            yield Found(where, (name,))
+        names = self.names()
+        for node, (where, _) in self.nodes.items():
+            yield Found(where, (names[node],))
         for where, one, other, data in self.edges:
             for end in (one, other):
                 if end not in names:
                     raise TopologyError(f"{where}: there is no node {end!r}{nearest(end, names, 'there are')}")
             figures = {key: value.strip() for key, value in data.items()}
-            yield Found(where, (names[one], names[other]), figures.get("delay_ms"), figures.get("bandwidth"))
+            yield Found(where, (names[one], names[other]), figures.get("delay_ms"), figures.get("bandwidth"), parallel=True)
+
+    def names(self) -> dict[str, str]:
+        """Of each node the name, different from all others: published networks have two nodes `Chicago` and ten `None`."""
+        labels = {
+            node: (data.get("name") or data.get("label") or node).strip() or node for node, (_, data) in self.nodes.items()
+        }
+        times = Counter(labels.values())
+        taken = {label for label in labels.values() if times[label] == 1}
+        found: dict[str, str] = {}
+        for node, label in labels.items():
+            name = label
+            while times[label] > 1 and (name == label or name in taken):
+                name = f"{name} ({node})"
+            taken.add(name)
+            found[node] = name
+        return found
 
 
 def _read_graphml(path: str, text: str) -> Iterator[Found]:

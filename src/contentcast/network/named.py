@@ -245,11 +245,14 @@ def _told(name: str, make: Callable[..., Topology], parameters: Mapping[str, Any
     return make(**parameters)
 
 
-def topology(name_or_path: str | PathLike[str], **parameters: Any) -> Topology:
-    """A named network, or one from a file (GraphML, JSON, edge list); connected, or an error that says what is wrong."""
+def topology(name_or_path: str | PathLike[str], *, largest_part: bool = False, **parameters: Any) -> Topology:
+    """A named network, or one from a file (GraphML, JSON, edge list); connected, or an error that says what is wrong.
+
+    `largest_part` takes the largest part of a file's network that is not connected.
+    """
     text = fspath(name_or_path)
     if not isinstance(name_or_path, str) or "/" in text or "\\" in text or text.lower().endswith(tuple(FILE_TYPES)):
-        return read_topology(text)
+        return read_topology(text, largest_part=largest_part)
     return network(text, **parameters)
 
 

@@ -237,6 +237,12 @@ class Topology:
             )
         return self
 
+    def largest_part(self) -> Topology:
+        """The connected part with the most brokers, among equal ones that with the smallest name."""
+        most = max(len(part) for part in self._components)
+        kept = next(set(part) for part in self._components if len(part) == most)
+        return Topology.of(kept, (link for link in self.links if link.one in kept))
+
     # --- the trees
 
     @cached_property

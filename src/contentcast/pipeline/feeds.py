@@ -50,6 +50,7 @@ class Files:
     topology: str | None = None
     publisher: str | None = None
     entry: str | None = None
+    largest_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def own_feed(spark: SparkSession, files: Files, told: str) -> Feed:
     if EVENT in columns and not pa.types.is_integer(read.reader.schema.field(EVENT).type):
         raise ContentcastError(f"the events have a column {EVENT} that holds no whole numbers; rename it")
     table = FileTable(_local(files.subscriptions)).read()
-    topology = known_topology(files.topology) if files.topology else None
+    topology = known_topology(files.topology, largest_part=files.largest_part) if files.topology else None
     publisher, why = _publisher(files, columns, table, topology)
     if topology is not None and publisher is not None:
         _check_brokers(table, topology)
