@@ -11,7 +11,6 @@ Rule: a batch's folder appears when all of it is there; what Spark says about a 
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -19,15 +18,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from tempfile import mkdtemp
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from contentcast.commands.failures import told_in_one_line
+from contentcast.commands.outputs import check_apart
 from contentcast.commands.overheard import leave_out, overhearing
 from contentcast.model import ContentcastError, Space
+from contentcast.model.plain_files import check_plain
 
 if TYPE_CHECKING:
     from contentcast.spark import Prepared
@@ -36,6 +36,8 @@ SparkSession: TypeAlias = Any
 """This module does not import pyspark: only contentcast.spark does."""
 
 MATCHES, QUARANTINE, REFUSED = "matches", "quarantine", "refused"
+STREAM = "_stream"
+"""In a folder that a stream writes, from its first moment on: one that was killed while it started can be started again."""
 LOOK_EVERY_S, TICK_S = 0.5, 0.1
 
 
@@ -69,6 +71,7 @@ def match(
     if once and not stream:
         raise ContentcastError("match: --once goes with --stream")
     _check_out(out, stream, force)
+    check_apart(out, [*found.events, found.subscriptions, found.space], "match")
     known = Space.load(found.space)
     with told_in_one_line(), overhearing(_spark(master, memory)) as running:
         job = _Job(running, found, known, format.value if format else None, out)
@@ -107,6 +110,9 @@ def _checked(chosen: _Inputs) -> _Inputs:
     for each, what in ((chosen.subscriptions, "subscription"), (chosen.space, "space")):
         if not each.exists():
             raise ContentcastError(f"there is no {what} file {each}")
+        check_plain(each)
+    for given in chosen.events:
+        check_plain(Path(given))
     return chosen
 
 
@@ -127,7 +133,7 @@ def _check_out(out: Path, stream: bool, force: bool) -> None:
         raise ContentcastError(
             "match: a stream goes on where it stopped; to start anew choose another folder, or remove this one"
         )
-    if stream and not (out / MATCHES / "_contentcast" / "stream").exists():
+    if stream and not (out / STREAM).exists() and not (out / MATCHES / "_contentcast" / "stream").exists():
         raise ContentcastError(f"{out} was not written by a stream; choose another folder")
     if not stream and not force:
         raise ContentcastError(f"{out} is already there; choose another folder, or replace it with --force")
@@ -171,13 +177,12 @@ class _Job:
     def run(self) -> dict[str, Any]:
         from contentcast.spark import deliver
         from contentcast.spark import match as matching
+        from contentcast.spark.appearing import appearing
         from contentcast.spark.reading import BAD
 
         events = self._events()
         matches = matching(events, self.prepared, self.space)
-        self.out.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(mkdtemp(prefix=f".{self.out.name}.unfinished-", dir=self.out.parent))
-        try:
+        with appearing(self.out) as unfinished:
             started = perf_counter()
             _while_watched(self.spark, "matching", lambda: deliver(matches, unfinished / MATCHES))
             took = perf_counter() - started
@@ -189,10 +194,6 @@ class _Job:
             else:
                 _write_table(BAD.empty_table(), unfinished / QUARANTINE)
             pairs = _rows_in(unfinished / MATCHES)
-            unfinished.chmod(0o755)
-            _put(unfinished, self.out)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
         return self._totals(events.tally, pairs, took)
 
     def follow(self, once: bool) -> dict[str, Any]:
@@ -200,6 +201,8 @@ class _Job:
         from contentcast.spark import deliver
         from contentcast.spark import match as matching
 
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / STREAM).touch()
         events = self._events(stream=True)
         matches = matching(events, self.prepared, self.space)
         trigger = {"availableNow": True} if once else {"processingTime": "0 seconds"}
@@ -279,16 +282,6 @@ def _rows_in(folder: Path) -> int:
 
     files = [*folder.glob("*=*/**/*.parquet"), *folder.glob("*.parquet")]
     return sum(int(pq.read_metadata(each).num_rows) for each in files)
-
-
-def _put(made: Path, out: Path) -> None:
-    if out.exists():
-        old = Path(mkdtemp(prefix=f".{out.name}.replaced-", dir=out.parent))
-        out.rename(old / out.name)
-        made.rename(out)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        made.rename(out)
 
 
 def _while_watched(spark: SparkSession, what: str, work: Callable[[], object]) -> None:

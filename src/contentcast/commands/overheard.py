@@ -17,7 +17,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from math import inf
 from threading import Lock, Thread
 from time import monotonic
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from contentcast.commands.holding import held_back
 
 HELD_S: Final = 10.0
 """From Java's first word about a failure until the command knows of it; with a slow machine's clean-up in between."""
@@ -29,11 +31,17 @@ Session = TypeVar("Session")
 
 @contextmanager
 def overhearing(session: AbstractContextManager[Session]) -> Iterator[Session]:
-    """The session; if Java starts with it, then with a pipe to us for its standard error."""
-    with ExitStack() as opened:
-        with _pipe_as_stderr():
+    """The session; if Java starts with it, then with a pipe to us for its standard error, and Ctrl-C waits for it."""
+    with _Closing() as opened:
+        with held_back(), _pipe_as_stderr():
             running = opened.enter_context(session)
         yield running
+
+
+class _Closing(ExitStack):
+    def __exit__(self, *failure: Any) -> bool | None:
+        with held_back():
+            return super().__exit__(*failure)
 
 
 def leave_out() -> None:

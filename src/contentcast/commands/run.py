@@ -19,6 +19,7 @@ import typer
 from contentcast.commands.failures import told_in_one_line
 from contentcast.commands.interrupts import interruptible
 from contentcast.commands.match import match
+from contentcast.commands.outputs import check_apart
 from contentcast.commands.overheard import overhearing
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
 from contentcast.model import ContentcastError
@@ -95,6 +96,9 @@ def run(
         )
         return
     _check_out(folder, force)
+    if told is not None:
+        inputs = [*told.events, told.subscriptions, told.space, told.path]
+        check_apart(folder, [*inputs, told.topology] if told.topology else inputs, "run")
     names = protocol or (told.protocols if told is not None else None)
     _check_protocols(names)
     with told_in_one_line():

@@ -43,8 +43,10 @@ _DOUBTFUL: Final = re.compile(
     rf"|[A-Za-z0-9_.]{_A_STRING}|{_A_STRING}\s*{_A_STRING}"  # X'1F', r'..', 'a' 'b'
     rf"|{_A_NUMBER}[A-Za-z0-9_.`{_A_NUMBER}]|[.]{_A_NUMBER}"  # 12L, 1_000, 1.2.3
 )
-MOST_SHAPES: Final = 4096
-"""Shapes whose trees are kept between calls: subscriptions that come a thousand at a time have the last thousand's shapes."""
+MOST_KEPT: Final = 500_000
+"""Characters of shapes whose trees are kept between calls: subscriptions that come a thousand at a time have the shapes of the
+last thousand. A tree takes some hundred bytes for a character."""
+_KEPT: Final = [0]
 _TREES: Final[dict[tuple[Space, str], Tree]] = {}
 _LONGEST_SHAPE: Final = 1_000
 """A longer shape has its texts read one by one: a pattern with a group for each of its literals would be more than RE2 compiles
@@ -160,8 +162,10 @@ def _add_shape(builder: TableBuilder, shape: str, texts: pa.Array, rows: Ints, o
     if tree is None:
         tree = _shape_tree(builder.space, example, found)
         if tree is not None:
-            if len(_TREES) >= MOST_SHAPES:
+            if _KEPT[0] + len(shape) > MOST_KEPT:
                 _TREES.clear()
+                _KEPT[0] = 0
+            _KEPT[0] += len(shape)
             _TREES[known] = tree
     if tree is None:
         _add_rows(builder, texts, rows, on_error, most_chars)

@@ -16,13 +16,11 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import mkdtemp
 from time import perf_counter
 from typing import Any, Final
 
@@ -36,6 +34,7 @@ from contentcast.hosting.ledger import LATENCY_BINS
 from contentcast.model import ContentcastError
 from contentcast.pipeline.examples import Example, examples
 from contentcast.pipeline.feeds import EVENTS_A_TASK, Feed, kept_subscriptions
+from contentcast.spark.appearing import appearing
 from contentcast.spark.delivering import EVENT, Delivered, match_and_deliver
 from contentcast.spark.learn import Learnt, learn
 from contentcast.spark.reading import BAD
@@ -157,7 +156,7 @@ def run_job(spark: SparkSession, feed: Feed, out: Path, protocols: Sequence[str]
     for name in names:
         catalog.protocol(name)
     facts = Facts(feed, machine(spark))
-    with _many_tasks(spark), _appearing(out) as folder:
+    with _many_tasks(spark), appearing(out.absolute()) as folder:
         work = _Work(spark, facts, folder, step)
         events = work.ingest()
         prepared = work.match(events)
@@ -187,25 +186,6 @@ def _many_tasks(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         spark.conf.unset(TASKS) if before is None else spark.conf.set(TASKS, before)
-
-
-@contextmanager
-def _appearing(out: Path) -> Iterator[Path]:
-    out = out.absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(mkdtemp(prefix=f".{out.name}.unfinished-", dir=out.parent))
-    try:
-        yield unfinished
-        unfinished.chmod(0o755)
-        if out.exists():
-            old = Path(mkdtemp(prefix=f".{out.name}.replaced-", dir=out.parent))
-            out.rename(old / out.name)
-            unfinished.rename(out)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            unfinished.rename(out)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 class _Work:

@@ -1,0 +1,34 @@
+"""Where a command may write: never over, around or inside what it reads.
+
+`--force` replaces a folder as a whole, and with it all that is in it.
+Rule: paths are compared as they are once symbolic links are followed, before anything is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from glob import glob, has_magic
+from pathlib import Path
+
+from contentcast.model import ContentcastError
+
+
+def check_apart(out: Path, inputs: Iterable[str | Path], command: str) -> None:
+    """Refuses an output that is an input, holds one or lies in one. Inputs may be patterns; only local ones are looked at."""
+    place = out.resolve()
+    for given in inputs:
+        text = str(given)
+        if "://" in text:
+            continue
+        found = glob(text, recursive=True) if has_magic(text) and not Path(text).exists() else [text]
+        for each in found:
+            read = Path(each).resolve()
+            if place == read:
+                how = "is"
+            elif place in read.parents:
+                how = "holds"
+            elif read in place.parents:
+                how = "lies in"
+            else:
+                continue
+            raise ContentcastError(f"{command}: the output {out} {how} the input {each}; choose another folder with --out")

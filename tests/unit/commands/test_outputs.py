@@ -1,0 +1,172 @@
+"""A command never writes over, around or inside what it reads, and a killed one leaves nothing behind for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from contentcast.cli import app
+from contentcast.commands.outputs import check_apart
+from contentcast.model import ContentcastError, Space
+from contentcast.spark.appearing import appearing
+
+RUN = """\
+space = "tiny/space.json"
+events = ["tiny/events.jsonl"]
+subscriptions = "tiny/subscriptions.csv"
+"""
+PATIENCE_S = 90
+
+
+@pytest.fixture(autouse=True)
+def _inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tiny").mkdir()
+    Space("trades", issue="string", price="float").save("tiny/space.json")
+    Path("tiny/events.jsonl").write_text('{"issue": "IBM", "price": 1}\n')
+    Path("tiny/subscriptions.csv").write_text("subscription,predicate\n1,price < 120\n")
+    Path("run.toml").write_text(RUN)
+
+
+def all_files() -> list[str]:
+    return sorted(str(each) for each in Path().rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [
+        (["match", "tiny", "--out", "tiny", "--force"], "match: the output tiny holds the input tiny/events.jsonl"),
+        (["match", "tiny", "--out", ".", "--force"], "match: the output . holds the input tiny/events.jsonl"),
+        (["match", "tiny", "--out", "link", "--force"], "match: the output link holds the input tiny/events.jsonl"),
+        (
+            ["match", "tiny", "--events", "tiny", "--out", "tiny/new"],
+            "match: the output tiny/new lies in the input tiny",
+        ),
+        (["match", "tiny", "--events", "t*y", "--out", "tiny", "--force"], "match: the output tiny is the input tiny"),
+        (["run", "--config", "run.toml", "--out", "tiny", "--force"], "run: the output tiny holds the input tiny/events.jsonl"),
+        (["run", "--config", "run.toml", "--out", ".", "--force"], "run: the output . holds the input tiny/events.jsonl"),
+    ],
+)
+def test_an_output_that_is_holds_or_lies_in_an_input_is_refused(words: list[str], how: str) -> None:
+    Path("link").symlink_to("tiny")
+    before = all_files()
+    result = CliRunner().invoke(app, words, prog_name="contentcast")
+    assert result.exit_code == 2
+    assert result.stderr == f"contentcast: {how}; choose another folder with --out\n"
+    assert all_files() == before
+
+
+def test_an_output_beside_the_inputs_is_fine() -> None:
+    check_apart(Path("tiny/out"), ["tiny/events.jsonl", Path("tiny/space.json"), "s3://bucket/tiny/out"], "match")
+    with pytest.raises(ContentcastError, match="holds the input"):
+        check_apart(Path("tiny"), ["tiny/*.jsonl"], "match")
+
+
+def test_a_pipe_as_an_input_is_refused() -> None:
+    os.mkfifo("pipe.jsonl")
+    result = CliRunner().invoke(app, ["match", "tiny", "--events", "pipe.jsonl", "--out", "out"], prog_name="contentcast")
+    assert result.exit_code == 2
+    assert "pipe.jsonl is a pipe, not a file" in result.stderr
+
+
+# --- what a killed process leaves
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from contentcast.spark.appearing import appearing
+with appearing(Path("out")) as folder:
+    (folder / "half").touch()
+    print("there", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_and_what_a_living_one_writes_is_not() -> None:
+    running = [subprocess.Popen([sys.executable, "-c", KILLED], stdin=-1, stdout=-1, text=True) for _ in range(2)]
+    for each in running:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "there\n"
+    living, killed = running
+    killed.kill()
+    killed.wait()
+    assert len(list(Path().glob(".out.unfinished-*"))) == 2
+    with appearing(Path("out")) as folder:
+        (folder / "whole").touch()
+    assert len(list(Path().glob(".out.*"))) == 1
+    living.communicate("")
+    assert [each.name for each in Path("out").iterdir()] == ["half"]
+    assert list(Path().glob(".out.*")) == []
+
+
+def test_an_output_that_was_put_aside_comes_back_if_the_new_one_never_came() -> None:
+    Path(".out.replaced-x/out").mkdir(parents=True)
+    Path(".out.replaced-x/out/old").touch()
+    Path(".out.replaced-x/.owner").touch()
+    with pytest.raises(RuntimeError), appearing(Path("out")):
+        raise RuntimeError
+    assert [each.name for each in Path("out").iterdir()] == ["old"]
+    assert list(Path().glob(".out.*")) == []
+
+
+# --- Java
+
+
+def processes(session: int) -> dict[int, str]:
+    """All that were started by the command, whatever became of their parents; without those that have ended."""
+    found = {}
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            try:
+                fields = (each / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == session and fields[0] != "Z":
+                    found[int(each.name)] = (each / "cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+    return found
+
+
+def wait_for(fact: Callable[[], object]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not fact():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_ctrl_c_while_java_starts_leaves_no_java_and_says_nothing() -> None:
+    command = [sys.executable, "-m", "contentcast.cli", "match", "tiny", "--out", "out", "--master", "local[1]"]
+    running = subprocess.Popen(command, stdout=-1, stderr=-1, text=True, start_new_session=True)
+    try:
+        wait_for(lambda: any("java" in each or "spark-submit" in each for each in processes(running.pid).values()))
+        os.killpg(running.pid, signal.SIGINT)
+        said = running.communicate(timeout=PATIENCE_S)
+        assert (running.returncode, *said) == (130, "", "")
+        wait_for(lambda: not processes(running.pid))
+        assert all_files() == ["run.toml", "tiny", "tiny/events.jsonl", "tiny/space.json", "tiny/subscriptions.csv"]
+    finally:
+        for each in processes(running.pid):
+            os.kill(each, signal.SIGKILL)
+
+
+def test_a_stream_that_was_killed_while_it_started_can_be_started_again() -> None:
+    Path("events").mkdir()
+    Path("tiny/events.jsonl").rename("events/1.jsonl")
+    words = ["match", "tiny", "--events", "events", "--out", "out", "--stream", "--once", "--master", "local[1]"]
+    command = [sys.executable, "-m", "contentcast.cli", *words]
+    running = subprocess.Popen(command, stdout=-1, stderr=-1, text=True, start_new_session=True)
+    wait_for(lambda: Path("out").exists() and any(Path("out").iterdir()))
+    os.killpg(running.pid, signal.SIGKILL)
+    running.communicate()
+    assert not Path("out/matches/_contentcast/stream").exists()
+    again = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.startswith("1 events met 1 subscriptions: 1 pairs in out/matches")
