@@ -128,6 +128,19 @@ def test_a_quote_that_is_closed_at_the_very_end(tmp_path: Path) -> None:
     assert [each["issue"] for each in read_events(path, TRADES).to_dicts()] == ['5" disk', "IBM"]
 
 
+def test_records_with_too_many_fields_that_are_not_text_either(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "events.csv"
+    path.write_bytes(b'issue,price\nIBM,1\nbad\xff,1,2\n"a\nb",3\nw\xfe,4\nSAP\nHP,5\n')
+    batch = read_events(path, TRADES, on_error="reject")
+    assert [each["price"] for each in batch.to_dicts()] == [1.0, 3.0, 5.0]
+    assert [(each.event, each.reason) for each in batch.rejected] == [
+        (3, "3 fields under a header of 2"),
+        (6, r"b'w\xfe' is not UTF-8 text"),
+        (7, "1 fields under a header of 2"),
+    ]
+    assert capfd.readouterr().err == ""
+
+
 # --- size
 
 

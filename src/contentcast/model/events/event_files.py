@@ -11,6 +11,7 @@ import csv
 import itertools
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isinf
 from pathlib import Path
@@ -137,7 +138,7 @@ def _read_json_lines(space: Space, path: Path, on_error: OnError, most_rows: int
 
 
 def _read_csv(space: Space, path: Path, on_error: OnError, most_rows: int, most_bytes: int) -> EventBatch:
-    header, starts, unclosed = _csv_lines(path)
+    header, starts, widths, unclosed = _csv_lines(path)
     for name in header:
         if name not in space:
             raise EventError(f"{space.name} has no attribute {name!r}{nearest(name, space.names)}")
@@ -145,14 +146,19 @@ def _read_csv(space: Space, path: Path, on_error: OnError, most_rows: int, most_
             raise EventError(f"the column {name} comes twice; rename or drop one")
     if not starts:
         return EventBatch.from_rows(space, [] if unclosed is None else [_never_closed(unclosed)], on_error=on_error)
-    ragged: dict[int, str] = {}
+    gone = [] if unclosed is None else [range(unclosed, sys.maxsize)]
+    # Arrow cannot hand over a record with too many fields that is not UTF-8 text: such are taken out before it sees them.
+    taken_out = [] if _is_text(path) else [record for record, width in enumerate(widths) if width != len(header)]
+    gone += [range(starts[record], [*starts, sys.maxsize][record + 1]) for record in taken_out]
+    ragged = {record: _ragged(widths[record], len(header)) for record in taken_out}
+    left = [record for record in range(len(starts)) if record not in ragged]
 
     def set_aside(record: pyarrow.csv.InvalidRow) -> str:
-        ragged[record.number - 2] = f"{record.actual_columns} fields under a header of {record.expected_columns}"
+        ragged[left[record.number - 2]] = _ragged(record.actual_columns, record.expected_columns)
         return "skip"
 
     table = pyarrow.csv.read_csv(
-        path if unclosed is None else pa.BufferReader(_bytes_before(path, unclosed)),
+        pa.BufferReader(_bytes_without(path, gone)) if gone else path,
         read_options=pyarrow.csv.ReadOptions(use_threads=False),  # with threads a record does not know its number
         convert_options=pyarrow.csv.ConvertOptions(
             column_types={name: pa.binary() for name in header},
@@ -184,13 +190,32 @@ def _never_closed(line: int) -> Row:
     return line, Rejection(line, None, None, why)
 
 
-def _bytes_before(path: Path, line: int) -> bytes:
+def _ragged(fields: int, wanted: int) -> str:
+    return f"{fields} fields under a header of {wanted}"
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            while file.read(2**20):
+                pass
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _bytes_without(path: Path, gone: list[range]) -> bytes:
+    """The file but for these lines."""
+    numbers = {number for each in gone if each.stop < sys.maxsize for number in each}
+    end = min((each.start for each in gone if each.stop == sys.maxsize), default=sys.maxsize)
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-        return "".join(itertools.islice(file, line - 1)).encode("utf-8", "surrogateescape")
+        kept = [line for number, line in enumerate(itertools.islice(file, end - 1), start=1) if number not in numbers]
+    return "".join(kept).encode("utf-8", "surrogateescape")
 
 
-def _csv_lines(path: Path) -> tuple[list[str], list[int], int | None]:
-    """The header, the line at which each record after it begins, and the line of a record whose quote is never closed.
+def _csv_lines(path: Path) -> tuple[list[str], list[int], list[int], int | None]:
+    """The header; of each record after it the line where it begins and its number of fields; and the line of a record whose
+    quote is never closed.
 
     Empty lines and lines within quotes count too.
     """
@@ -199,11 +224,13 @@ def _csv_lines(path: Path) -> tuple[list[str], list[int], int | None]:
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             last: list[str] = []
             reader = csv.reader(_remembered(file, last))
-            records: list[tuple[int, list[str] | None]] = []
+            header: list[str] = []
+            records: list[tuple[int, int]] = []
             line = 1
             for record in reader:
                 if record:
-                    records.append((line, record if not records else None))
+                    header = header or record
+                    records.append((line, len(record)))
                 line = reader.line_num + 1
                 swallowed, last[:] = last[:], []
             unclosed = records.pop()[0] if records and _is_unclosed(swallowed) else None
@@ -214,7 +241,7 @@ def _csv_lines(path: Path) -> tuple[list[str], list[int], int | None]:
     if not records:
         what = "the file is empty" if unclosed is None else "a quote in the header is never closed"
         raise EventError(f"{what}; its first line names the attributes")
-    return records[0][1] or [], [line for line, _ in records[1:]], unclosed
+    return header, [line for line, _ in records[1:]], [width for _, width in records[1:]], unclosed
 
 
 def _remembered(lines: Iterable[str], last: list[str]) -> Iterator[str]:

@@ -25,6 +25,7 @@ from contentcast.model.values.ranges import Ranges
 
 Mask = npt.NDArray[np.bool_]
 
+_FEW: Final = 12
 _STEPS_OF_A_PAIR: Final = 5
 _PAIRS_IN_A_STEP: Final = 1_000
 """NumPy looks at so many pairs in the time of one step."""
@@ -154,6 +155,9 @@ class Simplifier:
         For each attribute of the wide row the ranks of the first and the last cut are compared, for all narrow rows at once.
         """
         count = len(rows)
+        if count <= _FEW:  # NumPy takes longer to begin than these take
+            yield from self._candidates_of_few(rows)
+            return
         positions = sorted({position for row in rows for position, _ in row})
         ends = {position: self._ends(rows, position, position in crowded) for position in positions}
         self.effort.spend(count * count // _PAIRS_IN_A_STEP)
@@ -170,6 +174,13 @@ class Simplifier:
             found[wide] = False
             for narrow in np.flatnonzero(found).tolist():
                 yield wide, narrow
+
+    def _candidates_of_few(self, rows: list[Row]) -> Iterator[tuple[int, int]]:
+        parts = [{position: self.constraints[number].ranges for position, number in row} for row in rows]
+        for wide, asked in enumerate(parts):
+            for narrow, given in enumerate(parts):
+                if wide != narrow and all(at in given and ranges.spans(given[at]) for at, ranges in asked.items()):
+                    yield wide, narrow
 
     def _ends(self, rows: list[Row], position: int, crowded: bool) -> tuple[Mask, Ranks, Ranks, Ranks]:
         """Which rows have the attribute, the ranks of their first and last cuts, and the constraint that covers only itself."""
