@@ -2,8 +2,9 @@
 
 Every input is given to the entrance that would take it: a predicate, a transform or a table of predicates to the language, a
 line or a file of each format to the readers of events, spaces and topologies. Each is answered, or refused by a
-`ContentcastError`; another exception, too much processor time or too much memory is a finding. A child process takes them, with limits of the
-operating system, so that a hang or an abort is one too; it says which input it begins, and the parent names the one it died of.
+`ContentcastError`; another exception, too much processor time or too much memory is a finding. A child process takes them, with
+limits of the operating system, so that a hang or an abort is one too. It says which input it begins, and the parent names the
+one that it did not survive.
 Rule: an input is made from its number alone. What is found here becomes a test beside what it broke.
 """
 
