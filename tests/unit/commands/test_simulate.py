@@ -69,3 +69,14 @@ def test_a_network_in_parts_is_refused(tmp_path: Path) -> None:
     code, _, told = run("simulate", "--topology", str(path))
     assert code == 2
     assert "the network is not connected" in told
+
+
+def test_the_largest_part_of_a_network_in_parts(tmp_path: Path) -> None:
+    (tmp_path / "parts.edges").write_text("a b\nb c\nx y\n")
+    words = ["simulate", "--topology", str(tmp_path / "parts.edges"), "--events", "5", "--subscriptions", "5", "--json"]
+    code, _, complained = run(*words, "--protocol", "flooding")
+    assert code == 2
+    assert "--largest-part" in complained
+    code, told, _ = run(*words, "--protocol", "flooding", "--largest-part")
+    assert code == 0
+    assert json.loads(told)["protocols"][0]["copies"] == 5 * 2
