@@ -19,7 +19,18 @@ import pyarrow as pa
 
 from contentcast.language import as_predicate, parse_many, print_predicate
 from contentcast.language.printer import print_tree
-from contentcast.matching.index import MOST_IDS, CellIndex, Matches, Run, in_one, load_index, save_index
+from contentcast.matching.index import (
+    DEFAULT,
+    MOST_IDS,
+    CellIndex,
+    Check,
+    Limits,
+    Matches,
+    Run,
+    in_one,
+    load_index,
+    save_index,
+)
 from contentcast.model.errors import ContentcastError, EventError
 from contentcast.model.events.arrow_columns import check_column
 from contentcast.model.events.event_batch import EventBatch, flattened
@@ -50,9 +61,10 @@ class MatchIndex:
     Reading (match, match_batch, explain ...) is safe from several threads at once; adding and removing is not, against either.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, *, limits: Limits = DEFAULT) -> None:
+        """`limits`: from which sizes on the index does something else; see `matching.index.limits`."""
         self.space = space
-        self._cells = CellIndex(space, Lock())
+        self._cells = CellIndex(space, Lock(), limits)
         self._fitting: pa.Schema | None = None
         """The last schema of events that fitted as it was."""
         self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None
@@ -290,9 +302,12 @@ class MatchIndex:
         save_index(self._cells, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """An index that was saved. Nothing is read until it is needed; the first change copies it into memory."""
-        cells = load_index(Path(path))
+    def load(cls, path: str | Path, *, check: Check = "load") -> Self:
+        """An index that was saved; the first change copies it into memory.
+
+        The file is mapped, and its checksums are looked at now, or at the first use with `check="first use"`.
+        """
+        cells = load_index(Path(path), check)
         found = cls(cells.space)
         found._cells = cells
         cells.guard = Lock()

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import contentcast as cc
-from contentcast.matching.index.file import MAGIC
-from contentcast.matching.index.store import Store
+from contentcast.matching.index.cells.store import Store
+from contentcast.matching.index.index_file import MAGIC
 from contentcast.workload import scenario
 
 EVENT = {"issue": "IBM", "price": 119.5, "volume": 5000}
@@ -101,7 +101,7 @@ def test_a_loaded_index_that_could_not_become_memory_of_its_own_can_be_changed_l
     index.save(tmp_path / "index")
     loaded = cc.MatchIndex.load(tmp_path / "index")
     arrays = Store.arrays
-    for name in ("references.cell", "table", "arena"):
+    for name in ("id_table.cell", "table", "arena"):
         with monkeypatch.context() as patched:
             patched.setattr(Store, "arrays", lambda self, name=name: arrays(self) | {name: arrays(self)[name].view(Scarce)})
             with pytest.raises(MemoryError):

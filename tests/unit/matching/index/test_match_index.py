@@ -12,7 +12,7 @@ import pytest
 
 import contentcast as cc
 from contentcast.matching import Scan
-from contentcast.matching.index import engine, single
+from contentcast.matching.index import Limits
 from contentcast.model import EventBatch
 from contentcast.workload import scenario
 
@@ -49,10 +49,8 @@ def test_one_event_is_checked_like_a_batch(index: cc.MatchIndex) -> None:
                 match(event)
 
 
-def test_one_event_is_matched_by_text_tests_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_event_is_matched_by_text_tests_too() -> None:
     """Answers of values are remembered, and forgotten when they are too many, whoever asked: a batch or one event."""
-    for module in (engine, single):
-        monkeypatch.setattr(module, "MOST_REMEMBERED", 6)
     space = cc.Space("notes", note="string", place="string", price="float")
     texts = [
         "note LIKE '%ab%'",
@@ -61,7 +59,7 @@ def test_one_event_is_matched_by_text_tests_too(monkeypatch: pytest.MonkeyPatch)
         "price < 5",
         "note IN ('cab', 'b') OR startswith(note, 'c') OR price > 7",
     ]
-    index, oracle = cc.MatchIndex(space), Scan(space)
+    index, oracle = cc.MatchIndex(space, limits=Limits(most_remembered=6)), Scan(space)
     for number, text in enumerate(texts):
         index.add(number, text)
         oracle.add(number, cc.parse_predicate(space, text))
@@ -196,8 +194,7 @@ def test_a_new_plan_forgets_values_that_nobody_names_any_more() -> None:
         if begin >= 3_000:
             index.remove_many(range(begin - 3_000, begin - 2_000))
     assert len(index) == 3_000
-    assert len(index._cells.attributes.dictionaries["order"]) < 20_000
-    assert len(index._cells.attributes.sets) < 40_000
+    assert index.statistics()["values"]["order"] < 20_000
     assert index.match({"order": "o39999", "price": 1.0}) == [39_999]
     assert index.match({"order": "o39999", "price": 39_999.0}) == []
     assert index.match({"order": "o10", "price": 1.0}) == []
@@ -225,7 +222,7 @@ def test_a_new_plan_keeps_every_subscription() -> None:
     for begin in range(0, len(order), 60):
         some = order[begin : begin + 60]
         grown.add_many([ids[at] for at in some], [texts[at] for at in some])
-    assert grown._cells.planned_for > 60
+    assert grown.statistics()["planned_for"] > 60
     events = market.events(300, 0)
     expected, found = index.match_lists(events).to_pylist(), grown.match_lists(events).to_pylist()
     assert [sorted(each) for each in found] == [sorted(each) for each in expected]

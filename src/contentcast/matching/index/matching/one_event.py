@@ -1,0 +1,195 @@
+"""One event at a time, in a few microseconds: from a dict to the numbers that the kernel compares, without Arrow."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Final, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from contentcast.matching.index.limits import Limits
+from contentcast.matching.index.matching.kernel_call import ONE_NUMBERS, Texts, match_one, struct_addresses
+from contentcast.matching.index.matching.views import Views
+from contentcast.matching.index.values.dictionaries import ABSENT, ABSENT_KEY, UNKNOWN
+from contentcast.matching.index.values.text_answers import Answers
+from contentcast.model.errors import EventError, nearest
+from contentcast.model.values.keys import KEYED, key_of
+from contentcast.model.values.kinds import INT_GREATEST, Value
+
+FIRST_CAPACITY: Final = 512
+"""Ids that a call has room for at first."""
+
+
+class SingleMatcher:
+    """Good until the index changes."""
+
+    def __init__(self, views: Views, guard: AbstractContextManager[Any], limits: Limits) -> None:
+        filing, attributes = views.filing, views.filing.attributes
+        kinds = attributes.space.kinds
+        coded, keyed = list(views.code_column), list(views.key_column)
+        self._views = views
+        self._capacity = FIRST_CAPACITY
+        self._limits = limits
+        self._idle: list[_Scratch] = []
+        self._space = attributes.space
+        self._guard = guard
+        self._text_indexes = attributes.texts
+        self._answers = attributes.answers
+        self._known = _Known(self._answers, [{} for _ in views.text_column])
+        self._several = filing.store.several_count > 0
+        words = filing.plan.words
+        self._texts: dict[str, tuple[dict[Any, int], int, int] | None] = {}
+        """Of each text attribute without text constraints codes, word and shift, or None if no subscription compares it."""
+        self._floats: dict[str, int] = {}
+        self._ints: dict[str, int] = {}
+        """Of each float and int attribute that is not compared for equality its place."""
+        self._others: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int], int]] = {}
+        """Of all: the values' own type, the kind, word, shift and codes to compare, places of the value as a number, and the
+        column of its text constraints or -1.
+        """
+        for name, kind in kinds.items():
+            dictionary = attributes.dictionaries.get(name)
+            used = dictionary if dictionary is not None and dictionary.bits else None
+            word, shift = (used.word, used.shift) if used is not None else (0, 0)
+            codes = used.codes if used is not None else None
+            column = views.text_column.get(name, -1)
+            if kind.name == "string" and column < 0:
+                self._texts[name] = None if codes is None else (codes, word, shift)
+            places = [words + coded.index(name)] if name in coded else []
+            places += [words + len(coded) + keyed.index(name)] if name in keyed else []
+            if kind.name in ("float", "int") and codes is None and len(places) == 1:
+                (self._floats if kind.name == "float" else self._ints)[name] = places[0]
+            self._others[name] = type(kind.least), kind, word, shift, codes, places, column
+        floats = [kinds[name].name == "float" for name in (*coded, *keyed)]
+        formats = "q" * words + "".join("d" if each else "q" for each in floats) + "q" * len(views.text_column)
+        self._pack_into = struct.Struct("<" + formats).pack_into
+        self._blank = [0] * words + [float("nan") if each else ABSENT_KEY for each in floats] + [-1] * len(views.text_column)
+        self._text_place = words + len(floats)
+
+    @overload
+    def match(self, event: Mapping[str, Any]) -> list[int]: ...
+    @overload
+    def match(self, event: Mapping[str, Any], *, as_array: Literal[True]) -> npt.NDArray[np.int64]: ...
+
+    def match(self, event: Mapping[str, Any], *, as_array: bool = False) -> Any:
+        """The ids of one event, ascending, as a list or as an array."""
+        numbers: list[Any] = self._blank.copy()
+        known = self._known
+        texts, floats, ints = self._texts, self._floats, self._ints
+        for name, value in event.items():
+            sort = type(value)
+            if sort is str:
+                compared = texts.get(name, _NO_TEXT)
+                if compared is None:
+                    continue
+                codes, word, shift = compared
+                if codes is not None:
+                    numbers[word] |= codes.get(value, UNKNOWN) << shift
+                    continue
+            elif sort is float:
+                place = floats.get(name)
+                if place is not None and value == value:
+                    numbers[place] = value
+                    continue
+            elif sort is int:
+                place = ints.get(name)
+                if place is not None and ABSENT_KEY < value <= INT_GREATEST:
+                    numbers[place] = value
+                    continue
+            if value is None:
+                continue
+            found = self._others.get(name)
+            if found is None:
+                raise EventError(f"{self._space.name} has no attribute {name!r}{nearest(str(name), self._space.names)}")
+            exact, kind, word, shift, coded, places, column = found
+            if type(value) is not exact or not (
+                value == value if exact is float else exact is int and ABSENT_KEY < value <= INT_GREATEST
+            ):
+                try:
+                    value = kind.check(value)
+                except ValueError as reason:
+                    raise EventError(f"event 0, attribute {name}: {reason}") from None
+            if coded is not None:
+                numbers[word] |= coded.get(key_of(kind, value) if kind.name in KEYED else value, UNKNOWN) << shift
+            for place in places:
+                numbers[place] = value if exact is float else max(key_of(kind, value), ABSENT_KEY + 1)
+            if column >= 0:
+                row = known.rows[column].get(value)
+                if row is None or row >= known.count:
+                    self._learn(name, column, value)
+                    return self.match(event, as_array=True) if as_array else self.match(event)
+                numbers[self._text_place + column] = row
+        while True:
+            try:
+                scratch = self._idle.pop()
+            except IndexError:
+                scratch = _Scratch(self._views.header, len(numbers), self._capacity)
+            if scratch.known is not known:
+                scratch.known, scratch.given[3] = known, known.address
+            self._pack_into(scratch.bytes, 8 * ONE_NUMBERS, *numbers)
+            count = match_one(scratch.address)
+            if count >= 0:
+                if as_array:
+                    copied = scratch.out[:count].copy()
+                    self._idle.append(scratch)
+                    return np.unique(copied) if self._several else copied
+                ids: list[int] = scratch.out[:count].tolist()
+                self._idle.append(scratch)
+                return sorted(set(ids)) if self._several else ids
+            self._capacity = 2 * len(scratch.out)
+
+    def _learn(self, name: str, column: int, value: Value) -> None:
+        """Which text constraints a value satisfies that was not asked for before."""
+        with self._guard:
+            answers, known = self._answers, self._known
+            if answers.count > self._limits.most_remembered:
+                answers.forget()
+            for each in self._text_indexes.values():
+                each.catch_up()
+            row = self._text_indexes[name].row_of(value)
+            rows = known.rows if known.age == answers.age else [{} for _ in known.rows]
+            rows[column][value] = row
+            self._known = _Known(answers, rows)
+
+
+class _Known:
+    """The answers to text constraints as they stand now, by address, and their rows by value.
+
+    The rows are shared with those of the same age that follow, so there may be some that these answers do not have: from
+    `count` on.
+    """
+
+    def __init__(self, answers: Answers, rows: list[dict[Value, int]]) -> None:
+        self.age, self.count, self.rows = answers.age, answers.count, rows
+        most = np.array([answers.most], np.int64)
+        self._texts = Texts(answers.holds_start, answers.fails_start, answers.holds, answers.fails, most)
+        self._header = np.array([*struct_addresses(self._texts), len(rows)], np.int64)
+        self.address = _address(self._header)
+
+
+_NO_TEXT: tuple[None, int, int] = None, 0, 0
+"""Of an attribute that is no text."""
+
+
+class _Scratch:
+    """What one call writes to; a thread takes one and puts it back."""
+
+    __slots__ = ("address", "bytes", "given", "known", "out")
+
+    def __init__(self, header: Any, count: int, room: int) -> None:
+        self.bytes, self.out = bytearray(8 * (ONE_NUMBERS + count)), np.empty(room, np.int64)
+        self.known: _Known | None = None
+        self.given = memoryview(self.bytes).cast("q")
+        self.address = _address(np.frombuffer(self.bytes, np.int64))
+        self.given[0], self.given[1], self.given[2] = _address(header), _address(self.out), room
+
+
+def _address(array: Any) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+assert ABSENT == 0  # a blank word says that every attribute is absent
