@@ -102,7 +102,8 @@ class CellIndex:
 
     def add(self, ids: Ints, table: PredicateTable) -> None:
         """Subscriptions `ids[i]` with predicate `table[i]`; none of the ids may be there yet."""
-        self._check_new(ids)
+        with Uninterrupted():
+            self._check_new(ids)
         if not len(ids):
             return
         self._before_change()
@@ -123,11 +124,11 @@ class CellIndex:
 
     def remove(self, ids: Ints) -> None:
         """All of them, or none if one is not there; each is given once."""
-        self._check_first_use()
-        count = id_tables.count_references(self.store.id_table, ids)
-        if count < 0:
-            raise ContentcastError(f"there is no subscription {int(ids[-1 - count])}")
-        with Uninterrupted():
+        with Uninterrupted():  # from the beginning: Numba does not survive Ctrl-C while it loads a kernel
+            self._check_first_use()
+            count = id_tables.count_references(self.store.id_table, ids)
+            if count < 0:
+                raise ContentcastError(f"there is no subscription {int(ids[-1 - count])}")
             self._before_change(arrays_stay=True)
             self.store.remove(ids)
             self.count -= len(ids)

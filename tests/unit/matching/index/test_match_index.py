@@ -147,7 +147,7 @@ def test_arrow_columns_in_every_guise(index: cc.MatchIndex) -> None:
     [
         (pa.table({"price": ["cheap"]}), "column price is string, and the attribute is a float"),
         (pa.table({"volume": [1.5]}), "column volume is double, and the attribute is an int"),
-        (pa.table({"price": [1.0, float("nan")]}), "event 1: NaN is not a value"),
+        (pa.table({"price": [1.0, float("nan")]}), "event 1, attribute price: NaN is not a value"),
         (cc.EventBatch.from_dicts(cc.Space("other", price="float"), [{"price": 1.0}]), "a batch of the space other"),
         ([{"price": 1.0}], "not as list"),
     ],
@@ -335,3 +335,55 @@ def test_asking_for_ids_that_cannot_be() -> None:
     index.add(2**62 - 1, "a > 0")
     assert 2**62 - 1 in index
     assert [2**70 in index, -1 in index, 2**62 in index, "1" in index] == [False] * 4
+
+
+DOMAINS = cc.Space(
+    "domains",
+    level=cc.Attribute("int", low=1, high=10),
+    side=cc.Attribute("string", values=("buy", "sell")),
+    share=cc.Attribute("float", low=0.0, high=1.0),
+    seen="timestamp",
+    name="string",
+)
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ({"level": 50}, "level"),
+        ({"level": 0}, "level"),
+        ({"side": "hold"}, "side"),
+        ({"share": 1.5}, "share"),
+        ({"share": float("nan")}, "NaN"),
+        ({"seen": 300_000_000_000_000_000}, "years 1 to 9999"),
+        ({"name": b"\xff\xfe"}, "UTF-8"),
+    ],
+)
+def test_every_entrance_refuses_what_an_event_batch_refuses(event: dict[str, Any], message: str) -> None:
+    """One rule for dicts, batches, lists, counts and streams, whether a subscription looks at the attribute or not."""
+    (name, value), index = next(iter(event.items())), cc.MatchIndex(DOMAINS)
+    index.add_many([1, 2, 3], ["level > 3", "side <> 'buy'", "share > 0.5 OR level = 50"])
+    kind = DOMAINS.kinds[name]
+    raw = pa.array([value], pa.int64() if name == "seen" else pa.binary() if name == "name" else kind.arrow)
+    column = pa.Array.from_buffers(kind.arrow, 1, raw.buffers())
+    good = pa.record_batch([pa.nulls(1, kind.arrow)], names=[name])
+    bad = pa.record_batch([column], names=[name])
+    with pytest.raises(cc.EventError, match=message):
+        EventBatch.from_arrow(DOMAINS, bad)
+    for ask in (index.match_batch, index.match_lists, index.match_counts, lambda events: list(index.match_stream(events))):
+        for events in (bad, pa.Table.from_batches([bad])):
+            ask(good)  # a schema that has fitted before
+            with pytest.raises(cc.EventError, match=message):
+                ask(events)
+    if name not in ("seen", "name"):
+        for ask_one in (index.match, index.match_ids):
+            with pytest.raises(cc.EventError, match=message):
+                ask_one(event)
+
+
+def test_what_lies_in_its_domain_is_matched() -> None:
+    index = cc.MatchIndex(DOMAINS)
+    index.add_many([1, 2, 3], ["level > 3", "side <> 'buy'", "share > 0.5"])
+    event = {"level": 10, "side": "sell", "share": 1.0}
+    assert index.match(event) == index.match_ids(event).tolist() == [1, 2, 3]
+    assert sorted(index.match_batch(pa.RecordBatch.from_pylist([event]))["subscription"].to_pylist()) == [1, 2, 3]

@@ -18,6 +18,7 @@ from contentcast.matching.index.values.text_answers import Answers
 from contentcast.model.errors import EventError, nearest
 from contentcast.model.values.keys import KEYED, key_of
 from contentcast.model.values.kinds import INT_GREATEST, Value
+from contentcast.model.values.ranges import Ranges
 
 FIRST_CAPACITY: Final = 512
 """Ids that a call has room for at first."""
@@ -50,17 +51,21 @@ class SingleMatcher:
         """Of all: the values' own type, the kind, word, shift and codes to compare, places of the value as a number, and the
         column of its text constraints or -1.
         """
+        self._domains: dict[str, Ranges] = {}
+        """The declared domain of each attribute that has one."""
         for name, kind in kinds.items():
             dictionary = attributes.dictionaries.get(name)
             used = dictionary if dictionary is not None and dictionary.bits else None
             word, shift = (used.word, used.shift) if used is not None else (0, 0)
             codes = used.codes if used is not None else None
             column = views.text_column.get(name, -1)
-            if kind.name == "string" and column < 0:
+            if attributes.space[name].has_domain:
+                self._domains[name] = attributes.space[name].domain
+            elif kind.name == "string" and column < 0:
                 self._texts[name] = None if codes is None else (codes, word, shift)
             places = [words + coded.index(name)] if name in coded else []
             places += [words + len(coded) + keyed.index(name)] if name in keyed else []
-            if kind.name in ("float", "int") and codes is None and len(places) == 1:
+            if kind.name in ("float", "int") and codes is None and len(places) == 1 and name not in self._domains:
                 (self._floats if kind.name == "float" else self._ints)[name] = places[0]
             self._others[name] = type(kind.least), kind, word, shift, codes, places, column
         floats = [kinds[name].name == "float" for name in (*coded, *keyed)]
@@ -112,6 +117,8 @@ class SingleMatcher:
                     value = kind.check(value)
                 except ValueError as reason:
                     raise EventError(f"event 0, attribute {name}: {reason}") from None
+            if name in self._domains and value not in self._domains[name]:
+                raise EventError(f"event 0, attribute {name}: {value!r} is outside its domain")
             if coded is not None:
                 numbers[word] |= coded.get(key_of(kind, value) if kind.name in KEYED else value, UNKNOWN) << shift
             for place in places:
