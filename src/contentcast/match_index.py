@@ -25,6 +25,7 @@ from contentcast.matching.index import (
     MOST_IDS,
     CellIndex,
     Check,
+    ColumnChecks,
     Limits,
     Matches,
     Run,
@@ -50,8 +51,6 @@ LISTS: Final = pa.schema(
         pa.field("subscriptions", pa.list_(pa.int64()), nullable=False),
     ]
 )
-_BOUNDED: Final = ("float", "timestamp", "string")
-"""Kinds whose Arrow type holds more than their values: NaN, other years than 1 to 9999, bytes that are no UTF-8."""
 MOST_PAIRS: Final = 4_000_000
 """How many pairs `match_stream` holds at a time unless told otherwise: 64 MB."""
 MOST_IN_LISTS: Final = 1 << 30
@@ -74,8 +73,7 @@ class MatchIndex:
         """The last schema of events that fitted as it was."""
         self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None
         self._turns = _Turns()
-        self._checked = [name for name, kind in space.kinds.items() if space[name].has_domain or kind.name in _BOUNDED]
-        """The attributes that do not take every value of their Arrow type."""
+        self._checks = ColumnChecks(space)
 
     # --- subscriptions
 
@@ -278,9 +276,8 @@ class MatchIndex:
         if not isinstance(events, (pa.RecordBatch, pa.Table)):
             raise EventError(f"events come as a pyarrow RecordBatch or Table or an EventBatch, not as {type(events).__name__}")
         if self._fitting is not None and isinstance(events, pa.RecordBatch) and events.schema.equals(self._fitting):
-            for name in self._checked:
-                if name in events.schema.names:
-                    self._check(name, events.column(name))
+            for name in self._checks.suspects(events):
+                self._check(name, events.column(name))
             return events
         given = events
         if any(pa.types.is_struct(field.type) for field in events.schema):
@@ -297,7 +294,7 @@ class MatchIndex:
             if column.type != kind.arrow:
                 fits = False
                 column = self._check(name, column)
-            elif name in self._checked:
+            else:
                 self._check(name, column)
             arrays.append(column)
             fields.append(self.space.arrow_schema.field(name))
@@ -364,8 +361,8 @@ class MatchIndex:
 class _Turns:
     """Many may read at once, or one may change.
 
-    Whoever reads puts a token into `reading` and then looks whether somebody is changing. Whoever changes says so and then waits
-    until all tokens are taken back. Both speak before they look, so one of them sees the other.
+    Whoever reads puts a token into `reading` and then looks whether somebody is changing. Whoever changes says so and then
+    waits until all tokens are taken back. Both speak before they look, so one of them sees the other.
     """
 
     __slots__ = ("_lock", "_owner", "_process", "changing", "left", "reading")

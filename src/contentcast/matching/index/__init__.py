@@ -14,5 +14,9 @@ from contentcast.matching.index.index import MOST_IDS, CellIndex
 from contentcast.matching.index.index_file import Check, load_index, save_index
 from contentcast.matching.index.limits import DEFAULT, Limits
 from contentcast.matching.index.matching.matches import Matches, Run, in_one
+from contentcast.matching.index.values.column_checks import ColumnChecks
 
-__all__ = ["DEFAULT", "MOST_IDS", "CellIndex", "Check", "Limits", "Matches", "Run", "in_one", "load_index", "save_index"]
+__all__ = [
+    "DEFAULT", "MOST_IDS", "CellIndex", "Check", "ColumnChecks", "Limits", "Matches", "Run", "in_one", "load_index",
+    "save_index",
+]  # fmt: skip

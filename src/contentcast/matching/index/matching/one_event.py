@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from math import inf
 from typing import Any, Final, Literal, overload
 
 import numpy as np
@@ -16,9 +17,9 @@ from contentcast.matching.index.matching.views import Views
 from contentcast.matching.index.values.dictionaries import ABSENT, ABSENT_KEY, UNKNOWN
 from contentcast.matching.index.values.text_answers import Answers
 from contentcast.model.errors import EventError, nearest
+from contentcast.model.space import Attribute
 from contentcast.model.values.keys import KEYED, key_of
 from contentcast.model.values.kinds import INT_GREATEST, Value
-from contentcast.model.values.ranges import Ranges
 
 FIRST_CAPACITY: Final = 512
 """Ids that a call has room for at first."""
@@ -42,32 +43,35 @@ class SingleMatcher:
         self._known = _Known(self._answers, [{} for _ in views.text_column])
         self._several = filing.store.several_count > 0
         words = filing.plan.words
-        self._texts: dict[str, tuple[dict[Any, int], int, int] | None] = {}
-        """Of each text attribute without text constraints codes, word and shift, or None if no subscription compares it."""
-        self._floats: dict[str, int] = {}
-        self._ints: dict[str, int] = {}
-        """Of each float and int attribute that is not compared for equality its place."""
-        self._others: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int], int]] = {}
-        """Of all: the values' own type, the kind, word, shift and codes to compare, places of the value as a number, and the
-        column of its text constraints or -1.
+        self._texts: dict[str, tuple[dict[Any, int] | None, int, int, Any]] = {}
+        """Texts without text tests: codes (None if no subscription compares it), word, shift, and the values that are allowed
+        (None if all are).
         """
-        self._domains: dict[str, Ranges] = {}
-        """The declared domain of each attribute that has one."""
+        self._floats: dict[str, tuple[int, float, float]] = {}
+        self._ints: dict[str, tuple[int, int, int]] = {}
+        """Numbers that are not compared for equality: their place, and the bounds of their domain."""
+        self._others: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int], int, Any, Any, Any]] = {}
+        """All attributes: the values' own type, the kind, word, shift and codes to compare, places of the value as a number,
+        the column of its text tests or -1, the bounds of its domain or None, and the values that are allowed or None.
+        """
         for name, kind in kinds.items():
             dictionary = attributes.dictionaries.get(name)
             used = dictionary if dictionary is not None and dictionary.bits else None
             word, shift = (used.word, used.shift) if used is not None else (0, 0)
             codes = used.codes if used is not None else None
             column = views.text_column.get(name, -1)
-            if attributes.space[name].has_domain:
-                self._domains[name] = attributes.space[name].domain
-            elif kind.name == "string" and column < 0:
-                self._texts[name] = None if codes is None else (codes, word, shift)
+            low, high, allowed = _domain(attributes.space[name])
+            if kind.name == "string" and column < 0:
+                self._texts[name] = codes, word, shift, allowed
             places = [words + coded.index(name)] if name in coded else []
             places += [words + len(coded) + keyed.index(name)] if name in keyed else []
-            if kind.name in ("float", "int") and codes is None and len(places) == 1 and name not in self._domains:
-                (self._floats if kind.name == "float" else self._ints)[name] = places[0]
-            self._others[name] = type(kind.least), kind, word, shift, codes, places, column
+            if codes is None and len(places) == 1 and allowed is None:
+                if kind.name == "float":
+                    self._floats[name] = places[0], -inf if low is None else low, inf if high is None else high
+                elif kind.name == "int":
+                    least = ABSENT_KEY + 1 if low is None else max(low, ABSENT_KEY + 1)
+                    self._ints[name] = places[0], least, INT_GREATEST if high is None else high
+            self._others[name] = type(kind.least), kind, word, shift, codes, places, column, low, high, allowed
         floats = [kinds[name].name == "float" for name in (*coded, *keyed)]
         formats = "q" * words + "".join("d" if each else "q" for each in floats) + "q" * len(views.text_column)
         self._pack_into = struct.Struct("<" + formats).pack_into
@@ -87,29 +91,29 @@ class SingleMatcher:
         for name, value in event.items():
             sort = type(value)
             if sort is str:
-                compared = texts.get(name, _NO_TEXT)
-                if compared is None:
-                    continue
-                codes, word, shift = compared
-                if codes is not None:
-                    numbers[word] |= codes.get(value, UNKNOWN) << shift
-                    continue
+                compared = texts.get(name)
+                if compared is not None:
+                    codes, word, shift, allowed = compared
+                    if allowed is None or value in allowed:
+                        if codes is not None:
+                            numbers[word] |= codes.get(value, UNKNOWN) << shift
+                        continue
             elif sort is float:
-                place = floats.get(name)
-                if place is not None and value == value:
-                    numbers[place] = value
+                bounds = floats.get(name)
+                if bounds is not None and bounds[1] <= value <= bounds[2]:  # not NaN
+                    numbers[bounds[0]] = value
                     continue
             elif sort is int:
-                place = ints.get(name)
-                if place is not None and ABSENT_KEY < value <= INT_GREATEST:
-                    numbers[place] = value
+                bounds = ints.get(name)
+                if bounds is not None and bounds[1] <= value <= bounds[2]:
+                    numbers[bounds[0]] = value
                     continue
             if value is None:
                 continue
             found = self._others.get(name)
             if found is None:
                 raise EventError(f"{self._space.name} has no attribute {name!r}{nearest(str(name), self._space.names)}")
-            exact, kind, word, shift, coded, places, column = found
+            exact, kind, word, shift, coded, places, column, low, high, allowed = found
             if type(value) is not exact or not (
                 value == value if exact is float else exact is int and ABSENT_KEY < value <= INT_GREATEST
             ):
@@ -117,7 +121,7 @@ class SingleMatcher:
                     value = kind.check(value)
                 except ValueError as reason:
                     raise EventError(f"event 0, attribute {name}: {reason}") from None
-            if name in self._domains and value not in self._domains[name]:
+            if (low is not None and not low <= value <= high) or (allowed is not None and value not in allowed):
                 raise EventError(f"event 0, attribute {name}: {value!r} is outside its domain")
             if coded is not None:
                 numbers[word] |= coded.get(key_of(kind, value) if kind.name in KEYED else value, UNKNOWN) << shift
@@ -177,8 +181,14 @@ class _Known:
         self.address = _address(self._header)
 
 
-_NO_TEXT: tuple[None, int, int] = None, 0, 0
-"""Of an attribute that is no text."""
+def _domain(attribute: Attribute) -> tuple[Any, Any, Any]:
+    """The bounds of a domain, or None, and what holds the values that are allowed, or None."""
+    if attribute.values is not None:
+        return None, None, frozenset(attribute.values)
+    if attribute.has_domain and attribute.kind in ("int", "float"):
+        low, high = (-(2**63), INT_GREATEST) if attribute.kind == "int" else (-inf, inf)
+        return low if attribute.low is None else attribute.low, high if attribute.high is None else attribute.high, None
+    return None, None, attribute.domain if attribute.has_domain else None
 
 
 class _Scratch:
