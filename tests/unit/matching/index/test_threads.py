@@ -114,7 +114,13 @@ def test_ctrl_c_inside_a_removal_leaves_no_ghosts(loaded: bool, tmp_path: Path) 
     built = cc.MatchIndex(SPACE)
     built.add_many(range(count), texts)
     built.save(tmp_path / "index")
-    hits = 0
+    hits, pressed = 0, Event()
+
+    def press(*_: object) -> None:
+        pressed.set()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGALRM, press)
     for turn in range(60):
         if loaded or turn == 0:
             index = cc.MatchIndex.load(tmp_path / "index")
@@ -123,13 +129,13 @@ def test_ctrl_c_inside_a_removal_leaves_no_ghosts(loaded: bool, tmp_path: Path) 
         gone = dice.sample(range(count), 500)
         try:
             signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-5, 2e-3))
-            signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
             index.remove_many(gone)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            while signal.getitimer(signal.ITIMER_REAL)[0]:  # the timer presses Ctrl-C in here at the latest
+                pass
+            pressed.wait(1.0)
         except KeyboardInterrupt:
             hits += 1
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        pressed.clear()
         there = set(index)
         assert len(there) == len(index)
         assert there in ({*range(count)}, {*range(count)} - {*gone})
@@ -138,4 +144,5 @@ def test_ctrl_c_inside_a_removal_leaves_no_ghosts(loaded: bool, tmp_path: Path) 
         assert set(index.match(events.to_pylist()[0])) <= there
         again = sorted({*range(count)} - there)
         index.add_many(again, [texts[number] for number in again])
+    signal.signal(signal.SIGALRM, before)
     assert hits > 5

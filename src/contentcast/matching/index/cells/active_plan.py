@@ -1,6 +1,6 @@
-"""A plan in use: the gates and groups that were chosen for the subscriptions there are, and which of them an entry goes to.
+"""The plan in use: its gates, its grids, and which signatures share a group.
 
-Later subscriptions go behind the gates there are too. What a plan is made of: `plan`; how entries are filed by it: `filing`.
+Subscriptions that come later go behind the same gates. `plan` chooses the gates, `filing` files entries by them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from contentcast.matching.index.values.entry_rows import EntryRows, entry_rows_o
 Ints = npt.NDArray[np.int64]
 
 HALF_NS: Final = 5.0
-"""Beginning to compare a cell's entries with half a word, about."""
+"""Cost of beginning to compare the entries of a cell with half a word, in nanoseconds."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class ActivePlan:
     grids: dict[str, Grid] = field(default_factory=dict)
     words: int = 0
     spare: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """What is set aside in the words for attributes without a dictionary."""
+    """Word, shift and bits that are kept for attributes without a dictionary."""
     in_bitmaps: list[str] = field(default_factory=list)
     """The attributes that the bitmaps compare, in the order by which entries are sorted there; none if there are no bitmaps."""
     planned: dict[tuple[Gate, int], dict[frozenset[Test], frozenset[Test]]] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class ActivePlan:
         return self._gates
 
     def cuts(self, name: str) -> Ints | None:
-        """Of the attribute's grid, if it has one."""
+        """The cuts of the attribute's grid, or None if it has no grid."""
         return self.grids[name].cuts if name in self.grids else None
 
     def _odds(self, gate: Gate, level: int, entries: float, cells_each: float) -> float:

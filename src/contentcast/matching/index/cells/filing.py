@@ -1,7 +1,6 @@
-"""How entries get to their cells: the group that can hold them, the columns they need, the cells they go to.
+"""Entries are filed: each goes by the plan (`active_plan`) to a group whose tests can hold it, and into the cells of its route.
 
-By the plan there is (`active_plan`), both those it was made for and those that come later, which go into the first group whose
-tests can hold them, or a new one.
+Entries that come after the plan was made go to the smallest group that can hold them, or to a new one.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from contentcast.matching.index.values.order_codes import OrderCodes
 Ints = npt.NDArray[np.int64]
 
 MOST_GROUPS_PER_GATE: Final = 16
-"""A gate with so many groups gets one that can hold every entry known, instead of one more for each new signature."""
+"""When a gate has this many groups, the next one can hold every entry known; else there would be one for each signature."""
 
 
 @dataclass(slots=True)

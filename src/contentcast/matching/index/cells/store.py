@@ -33,12 +33,12 @@ Ints = npt.NDArray[np.int64]
 _NUMBERS: Final = ("free", "cell_count", "table_end", "several_count", "run_count", "run_end")
 """The fields of `Store` that say how much of its arrays is used."""
 ARENA_GROWTH_FACTOR: Final = 24
-"""How many times as much memory as it needs the arena has set aside when it is made: a plan may be in use until there are some
-nine times as many entries, and cells that have moved leave as much behind.
+"""Growth factor of the arena. A plan may be in use until there are nine times as many entries, and cells that have moved leave
+as much unused behind them.
 """
 LEAST_RUN: Final = 4
-"""Entries of a cell that ask the same are put together where this many do on average in their group; testing one is cheaper
-than following a run, and where there are runs all ids have to be looked at.
+"""Equal entries of a cell become one entry with a run of ids, in groups where on average this many are equal. For fewer,
+testing each entry is cheaper than following a run.
 """
 RUNS_FROM: Final = 64
 """Entries from which on runs are made of those that come at once."""

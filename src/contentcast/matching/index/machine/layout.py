@@ -10,9 +10,11 @@ import numpy as np
 GATE_OPEN, GATE_EQUAL, GATE_CELLS, GATE_TEXT = 0, 1, 2, 3
 T_WORD, T_LOW, T_HIGH, T_RANGE, T_SET, T_TEXT = 0, 1, 2, 3, 4, 5
 ABSENT_CODE, LEAST_CODE, GREATEST_CODE = -(2**31), -(2**31) + 1, 2**31 - 1
-"""Order codes (`order_codes`): of an absent value; as the beginning of a range, and as its end: any value."""
+"""Order codes (`order_codes`): of an absent value; of a range that is open below; of a range that is open above."""
 BASE, COUNT, CAPACITY, OUTPUT, PLAIN, GROUP = 0, 1, 2, 3, 4, 5
-"""Of a cell: where it begins, entries, room for entries, how many ids it writes at most, 1 if no id is negative, its group."""
+"""The row of a cell: where it begins in the arena, entries, entries that it has room for, ids that it writes at most, 1 if no
+id is negative (else 0), and its group.
+"""
 CELL_ROW = 8
 ONLY_WORD, ONLY_RANGE, RANGE_LOW, WORD_RANGE, WORD_RANGE_LOW, OTHER = 1, 2, 3, 4, 5, 6
 """Shapes: the groups' most common sets of tests, which have loops of their own; 0 for none."""
@@ -30,24 +32,24 @@ Value and last value: the keys of a range, or the number of a set or text test. 
 """
 TEST_ROW = 6
 GATE_LEVEL, FIRST_CELL, LAST_CELL, MIXED = 0, 1, 2, 3
-"""Of where an entry goes: 64 times its gate and its level, the keys of its cells, and a number mixed from all that it asks."""
+"""A route (`routes`): 64 * gate + level, the keys of the first and last cell, and a hash of all tests of the entry."""
 ROUTE_ROW = 4
 STRETCH = 256
 """Events whose gates are looked up together."""
 MOST_OPENED = 1 << 16
-"""Cells that the events of a stretch may open, all gates together; it is shorter where they are many."""
+"""Cells that the events of a stretch may open behind all gates; where events may open many, a stretch is shorter."""
 MOST_FOUND = 1 << 12
-"""Sixteens with a match that are kept for a stretch; beyond them small cells are tested later, as large ones are."""
+"""Blocks of sixteen entries with a match that are kept for a stretch; beyond them small cells are tested as large ones."""
 MOST_BLOCKS = 2
-"""Of sixteen entries each, in a cell that is tested for all events of a stretch before any id is written."""
+"""Blocks of sixteen entries that a small cell has at most; it is tested for all events of a stretch before ids are written."""
 STREAMED = 1024
-"""Ids that are written together, where they go past the caches."""
+"""Ids that are written together where results go past the caches."""
 BLOCK = 512
 """Entries whose bits of a bitmap are looked at together."""
 MOST_EXACT = 7
-"""Of so many values, each has a bucket of its own in the rows of a bitmap, and one is for no or an unknown value."""
+"""An attribute of at most this many values has a bucket for each in the rows of a bitmap, and one for all else."""
 BUCKETS = 4
-"""For an attribute of more values; a power of two."""
+"""Buckets of an attribute with more values; a power of two."""
 
 
 class Groups(NamedTuple):
@@ -138,6 +140,6 @@ class Events(NamedTuple):
 
 
 INDEX = np.uint64
-"""Of indices in the innermost loops: Numba counts a negative one from the end, and looks whether it is one each time."""
+"""The type of indices in the innermost loops: of each signed index Numba asks whether it is negative, to count from the end."""
 SLACK = 32
 """How many places past its end a kernel may read from the arena or write to the output."""

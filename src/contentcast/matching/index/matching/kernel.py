@@ -5,10 +5,14 @@ a price range left to test" that holds three entries and has room for four:
 
     arena[base ...]    ids  7 12 31 .    first  p p p .    last  p p p .
 
-A batch goes through in stretches of events. Gate by gate, the cells that all events of a stretch open are looked up, and the
-small ones tested (`cell_tests`), sixteen entries at a time (`simd`), which leaves for each event which entries it matches.
-Then, event by event, the ids of these are written and the larger cells tested. Entries that only compare values of small
-domains may live in bitmaps instead (`bitmaps`), which are walked first.
+A batch goes through in stretches of up to 256 events, each in five phases, which have their numbers in `match`:
+
+    1  open cells          gate by gate, the cells that the events of the stretch open are looked up
+    2  test small cells    sixteen entries at a time, for all events
+    3  find bitmap rows    for each event the rows of the bitmaps and the blocks that may hold a match
+    4  walk bitmaps        event by event: the rows are AND-ed, and the ids of the bits that are left are written
+    5  write ids           event by event: those of phase 2 are written, and the larger cells tested
+
 Looking up and testing in turns, event by event, took 1.3 to 2 times as long; testing the small cells event by event 1.6 times.
 
 Ids are subscription ids; a negative one is ~tag: an even tag is a run of ids with the same entry, an odd one a subscription
@@ -115,7 +119,8 @@ def scratch_size(groups, bits, most_texts, count, largest, most):
 
 
 # All in one function, and no slices of arrays in it: each array that Numba hands to a function or slices has its reference
-# count raised and lowered, which made it 6 to 12 times slower.
+# count raised and lowered, which made it 6 to 12 times slower. Phases 1, 3 and 5 as functions that Numba inlines were tried
+# again when the arrays came by address: a batch took 1.01 to 1.48 times as long (market 100,000: 1.19, summaries 10,000: 1.48).
 @nb.njit(nogil=True, cache=True)
 def match(groups, cells, bits, events, begin, end, results, ends, largest, most, stamps, scratch):
     """Ids of the events from `begin`; stops before one whose ids might not fit. Returns the next event.
@@ -173,6 +178,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
             newest[k] = -1
         number = np.int64(0)
         for group in range(len(gates)):
+            # 1. Open cells.
             gate, arg, table = gates[group], args[group], tables[group]
             many = 0
             if gate == GATE_EQUAL:
@@ -211,6 +217,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                         cell = slots[table + holds[text], 1]
                         opened[many], opener[many] = cell, event - first
                         many += cell >= 0
+            # 2. Test small cells.
             shape = shapes[group]
             limit = most_found - stretch * openings * (len(gates) - group)  # each cell still to come takes one place at least
             if shape == 0:
@@ -231,6 +238,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                     found[number], before[number] = np.int64(opened[i]) << 16, newest[k]
                     newest[k] = number
                     number += 1
+        # 3. Find bitmap rows.
         these = INDEX(last - first)
         for f in range(INDEX(fields)):
             for k in range(these):
@@ -256,6 +264,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                     code = codes_at + ((words[w, INDEX(first) + k] >> shift) & mask)
                     alive_blocks[s, k] &= named[INDEX(code) * INDEX(alive_words) + s] | others
         for event in range(first, last):
+            # 4. Walk bitmaps.
             if fields > 0:
                 for f in range(INDEX(fields)):
                     row_at[f] = row_of[f, INDEX(event - first)] * row_words
@@ -302,6 +311,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
                             at = write_sixteen(bit_ids, slot, ones, out, at)
                         if not bits_plain:
                             at = name_ids(out, start, at, tagged_ids, event, run_start, run_length, run_ids, several, stamps)
+            # 5. Write ids: what phase 2 has found, and larger cells.
             item = np.int64(newest[INDEX(event - first)])
             while item >= 0:
                 if streaming and at >= STREAMED:

@@ -16,7 +16,7 @@ from contentcast.matching.index.machine.simd import fill_rows, place_piece
 Ints = npt.NDArray[np.int64]
 
 SPLIT_FROM: Final = 1 << 18
-"""So few ids are put in their places sooner than a thread is woken to help."""
+"""Ids from which on several threads put the pieces together; fewer are done before another thread is awake."""
 
 
 class Matches:

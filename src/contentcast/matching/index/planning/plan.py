@@ -32,13 +32,13 @@ SAMPLED_ENTRIES: Final = 6000
 """Entries whose gates are weighed against each other; all others then take the best of those that were chosen."""
 MOST_GATES: Final = 48
 HALF_BITS: Final = 31
-"""Of a word's half, which is what an entry is compared with."""
+"""Bits that are used of half a word; an entry is compared with half a word at a time."""
 SPARE_BITS: Final = 6
-"""Set aside for an attribute that nobody compares for equality yet."""
+"""Bits that are kept for an attribute that nobody compares for equality yet."""
 SPARE_HALVES: Final = 4
-"""Of words, up to which that is done; or as far as the dictionaries reach."""
+"""Halves of words up to which bits are kept so, or as many as the dictionaries need."""
 USUAL_CELLS: Final = 3
-"""Of a grid, that a range will lie in, about; before its levels are chosen."""
+"""Cells that a range is taken to lie in before the levels of its grid are chosen."""
 SMALLEST_GAIN_NS: Final = 2.0
 ASKED_AT_ONCE: Final = 16
 """Gates whose gains are asked again in one step."""
