@@ -13,7 +13,7 @@ import contentcast as cc
 from contentcast import catalog
 from contentcast.hosting.instant import Instant
 from contentcast.language import parse_many
-from contentcast.matching.index.loading import load_changing_kernels
+from contentcast.matching.index.replanning.warm import warm_change_kernels
 from contentcast.matching.summaries import Precision, Summary
 from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.network.named import network, placed
@@ -34,7 +34,7 @@ def use(index: cc.MatchIndex, records: pa.RecordBatch) -> None:
     index.remove_many(some)
 
 
-load_changing_kernels()
+warm_change_kernels()
 index = cc.MatchIndex(market.space)
 index.add_many(wanted["subscription"], wanted["predicate"])
 use(index, records)

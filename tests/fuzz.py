@@ -20,7 +20,7 @@ import pyarrow as pa
 
 import contentcast as cc
 from contentcast.matching import Scan
-from contentcast.matching.index import engine, moving
+from contentcast.matching.index import Limits
 from contentcast.matching.search_tree import SearchTree
 from contentcast.model import ContentcastError, EventBatch, Predicate, Space
 from tests.properties.generate import Generator
@@ -29,10 +29,10 @@ from tests.properties.generate import Generator
 class Trio:
     """The oracle, the index and the search tree, told the same."""
 
-    def __init__(self, space: Space, random: Random) -> None:
+    def __init__(self, space: Space, random: Random, limits: Limits) -> None:
         self.space, self.random = space, random
         self.generate = Generator(random)
-        self.scan, self.index, self.tree = Scan(space), cc.MatchIndex(space), SearchTree(space)
+        self.scan, self.index, self.tree = Scan(space), cc.MatchIndex(space, limits=limits), SearchTree(space)
         self.ids: list[int] = []
         self.gone: list[int] = []
         self.next = random.choice([0, 2**40])
@@ -121,20 +121,21 @@ def _lists(pairs: Any, count: int) -> list[list[int]]:
     return found
 
 
-def _be_restless(random: Random) -> None:
-    """How soon the index moves to a new plan, and how fast, so that most of what happens here happens during a move."""
-    engine.REPLAN_LEAST = random.choice([1, 10, 2000])  # type: ignore[misc]
-    moving.PIECE, moving.LAST = random.choice([(1, 1), (4, 4), (256, 512)])  # type: ignore[misc]
-    moving.STEP = random.choice([0, 1, 20])  # type: ignore[misc]
-    moving.EACH = moving.EACH_IN_ORDER = random.choice([1, 5, 50])  # type: ignore[misc]
-    moving.LEAST_SAMPLE = random.choice([2, 4096])  # type: ignore[misc]
+def restless(random: Random) -> Limits:
+    """How soon the index moves to a new plan, and how fast, so that most of what happens here happens during a migration."""
+    piece, filed_at_once = random.choice([(1, 1), (4, 4), (256, 512)])
+    paid = random.choice([1, 5, 50])
+    return Limits(
+        replan_least=random.choice([1, 10, 2000]), piece=piece, filed_at_once=filed_at_once, paid_per_change=paid,
+        paid_in_order=paid, least_sample=random.choice([2, 4096]), step_work=random.choice([0, 1, 20]),
+    )  # fmt: skip
 
 
 def play(seed: int) -> int:
     """One space; says how many questions were asked."""
     random = Random(seed)
-    _be_restless(random)
-    trio = Trio(Generator(random).space(domains=random.random() < 0.3), random)
+    limits = restless(random)
+    trio = Trio(Generator(random).space(domains=random.random() < 0.3), random, limits)
     trio.add(random.choice([0, 1, 5, 60, 300]))
     questions = random.randint(5, 40)
     for _ in range(questions):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from os import getpid
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, get_ident
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
@@ -19,7 +20,19 @@ import pyarrow as pa
 
 from contentcast.language import as_predicate, parse_many, print_predicate
 from contentcast.language.printer import print_tree
-from contentcast.matching.index import MOST_IDS, CellIndex, Matches, Run, in_one, load_index, save_index
+from contentcast.matching.index import (
+    DEFAULT,
+    MOST_IDS,
+    CellIndex,
+    Check,
+    ColumnChecks,
+    Limits,
+    Matches,
+    Run,
+    in_one,
+    load_index,
+    save_index,
+)
 from contentcast.model.errors import ContentcastError, EventError
 from contentcast.model.events.arrow_columns import check_column
 from contentcast.model.events.event_batch import EventBatch, flattened
@@ -47,15 +60,20 @@ MOST_IN_LISTS: Final = 1 << 30
 class MatchIndex:
     """Subscriptions of one space, by id.
 
-    Reading (match, match_batch, explain ...) is safe from several threads at once; adding and removing is not, against either.
+    All of it is safe from several threads: many may read at once (match, match_batch, explain ...), and whoever adds or removes
+    waits until they are done, and they until the change is. A stream that is read in pieces raises if the index has changed
+    between two of them.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, *, limits: Limits = DEFAULT) -> None:
+        """`limits`: from which sizes on the index does something else; see `matching.index.limits`."""
         self.space = space
-        self._cells = CellIndex(space, Lock())
+        self._cells = CellIndex(space, Lock(), limits)
         self._fitting: pa.Schema | None = None
         """The last schema of events that fitted as it was."""
         self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None
+        self._turns = _Turns()
+        self._checks = ColumnChecks(space)
 
     # --- subscriptions
 
@@ -82,10 +100,12 @@ class MatchIndex:
         if table.refused:
             kept = np.setdiff1d(np.arange(len(table)), np.array(list(table.refused)))
             refused = {int(numbers[at]): error for at, error in table.refused.items()}
-            self._cells.add(numbers[kept], table.take(kept))
-            return refused
-        self._cells.add(numbers, table)
-        return {}
+            numbers, table = numbers[kept], table.take(kept)
+        else:
+            refused = {}
+        with self._turns.change():
+            self._cells.add(numbers, table)
+        return refused
 
     def _as_table(self, predicates: Any, on_error: Literal["raise", "reject"]) -> PredicateTable:
         if isinstance(predicates, PredicateTable):
@@ -105,37 +125,51 @@ class MatchIndex:
         each, counts = np.unique(numbers, return_counts=True)
         if len(each) < len(numbers):
             raise ContentcastError(f"subscription {int(each[counts > 1][0])} is to be removed twice; name each once")
-        self._cells.remove(numbers)
+        with self._turns.change():
+            self._cells.remove(numbers)
 
     def __len__(self) -> int:
         return len(self._cells)
 
     def __contains__(self, subscription: object) -> bool:
-        return isinstance(subscription, int) and 0 <= subscription < MOST_IDS and subscription in self._cells
+        with self._turns.read():
+            return isinstance(subscription, int) and 0 <= subscription < MOST_IDS and subscription in self._cells
 
     def __iter__(self) -> Iterator[int]:
         """The ids, ascending."""
-        return iter(self._cells.ids().tolist())
+        with self._turns.read():
+            return iter(self._cells.ids().tolist())
 
     def predicate(self, subscription: int) -> Predicate:
         """What a subscription asks for, in canonical form."""
-        return self._cells.predicate(subscription)
+        with self._turns.read():
+            return self._cells.predicate(subscription)
 
     # --- matching
 
     def match(self, event: Mapping[str, Any]) -> list[int]:
         """The ids of the subscriptions that one event satisfies, ascending."""
+        # As `with self._turns.read()`, which would take half a microsecond more.
+        turns, mine = self._turns, object()
         try:
+            turns.reading[mine] = get_ident()
+            if turns.changing:
+                turns.wait(mine)
             return (self._cells.one or self._cells.single()).match(event)
         except (EventError, AttributeError):  # nested, or wrong, or no dict at all
             return self._cells.single().match(self._flat(event))
+        finally:
+            turns.reading.pop(mine, None)
+            if turns.changing:
+                turns.left.set()
 
     def match_ids(self, event: Mapping[str, Any]) -> npt.NDArray[np.int64]:
         """The same as an array: of an event that hundreds want, most of the time of `match` goes into making Python ints."""
-        try:
-            return (self._cells.one or self._cells.single()).match(event, as_array=True)
-        except (EventError, AttributeError):  # nested, or wrong, or no dict at all
-            return self._cells.single().match(self._flat(event), as_array=True)
+        with self._turns.read():
+            try:
+                return (self._cells.one or self._cells.single()).match(event, as_array=True)
+            except (EventError, AttributeError):  # nested, or wrong, or no dict at all
+                return self._cells.single().match(self._flat(event), as_array=True)
 
     def _flat(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """A nested event without its nesting; whatever is wrong with it otherwise is named."""
@@ -179,7 +213,7 @@ class MatchIndex:
         first = 0
         for batch in batches:
             records = self._as_records(batch)
-            for begin, found in self._cells.match_bounded(records, most_pairs):
+            for begin, found in self._in_turns(records, most_pairs):
                 rows = found.rows(first + begin)
                 yield pa.RecordBatch.from_arrays([pa.array(rows), pa.array(found.ids)], schema=PAIRS)
             first += records.num_rows
@@ -190,7 +224,7 @@ class MatchIndex:
         first = 0
         for batch in batches:
             records = self._as_records(batch)
-            for begin, found in self._cells.match_bounded(records, min(most_pairs, MOST_IN_LISTS)):
+            for begin, found in self._in_turns(records, min(most_pairs, MOST_IN_LISTS)):
                 counts = np.diff(found.ends, prepend=0)
                 wanted = np.flatnonzero(counts)
                 offsets = np.zeros(len(wanted) + 1, np.int32)
@@ -199,10 +233,21 @@ class MatchIndex:
                 yield pa.RecordBatch.from_arrays([pa.array(first + begin + wanted), lists], schema=LISTS)
             first += records.num_rows
 
+    def _in_turns(self, records: pa.RecordBatch, most: int) -> Iterator[tuple[int, Matches]]:
+        """The matches in pieces: reading while one is made, and not while the caller has it."""
+        pieces = self._cells.match_bounded(records, most)
+        while True:
+            with self._turns.read():
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            yield piece
+
     def _match_pieces(self, records: pa.RecordBatch, threads: int) -> list[tuple[int, Matches]]:
-        if threads <= 1 or records.num_rows < 2 * threads:
-            return [(0, self._cells.match(records))]
-        return self._cells.match_split(records, threads, self._at_once(threads))
+        with self._turns.read():
+            if threads <= 1 or records.num_rows < 2 * threads:
+                return [(0, self._cells.match(records))]
+            return self._cells.match_split(records, threads, self._at_once(threads))
 
     def _at_once(self, threads: int) -> Run:
         """Does the first part here and the others in threads, which wait for the next batch: making them costs as much as
@@ -231,6 +276,8 @@ class MatchIndex:
         if not isinstance(events, (pa.RecordBatch, pa.Table)):
             raise EventError(f"events come as a pyarrow RecordBatch or Table or an EventBatch, not as {type(events).__name__}")
         if self._fitting is not None and isinstance(events, pa.RecordBatch) and events.schema.equals(self._fitting):
+            for name in self._checks.suspects(events):
+                self._check(name, events.column(name))
             return events
         given = events
         if any(pa.types.is_struct(field.type) for field in events.schema):
@@ -246,10 +293,9 @@ class MatchIndex:
                 column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
             if column.type != kind.arrow:
                 fits = False
-                column, complaints = check_column(self.space, name, column)
-                if complaints:
-                    row, attribute, _, reason = complaints[0]
-                    raise EventError(f"event {row}, attribute {attribute}: {reason}")
+                column = self._check(name, column)
+            else:
+                self._check(name, column)
             arrays.append(column)
             fields.append(self.space.arrow_schema.field(name))
         if fits:
@@ -258,6 +304,14 @@ class MatchIndex:
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.nulls(events.num_rows, pa.struct([])).fill_null({}))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _check(self, name: str, column: pa.Array) -> pa.Array:
+        """The column as `EventBatch` would hold it; what is wrong in it is named."""
+        column, complaints = check_column(self.space, name, column)
+        if complaints:
+            row, attribute, _, reason = complaints[0]
+            raise EventError(f"event {row}, attribute {attribute}: {reason}")
+        return column
 
     # --- explaining
 
@@ -281,22 +335,88 @@ class MatchIndex:
 
     def statistics(self) -> dict[str, Any]:
         """What the index is made of: subscriptions, entries, groups and how they are found, bytes."""
-        return self._cells.statistics()
+        with self._turns.read():
+            return self._cells.statistics()
 
     # --- files
 
     def save(self, path: str | Path) -> None:
         """To one file; `load` maps it into memory, and processes that load it share it."""
-        save_index(self._cells, Path(path))
+        with self._turns.read():
+            save_index(self._cells, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """An index that was saved. Nothing is read until it is needed; the first change copies it into memory."""
-        cells = load_index(Path(path))
+    def load(cls, path: str | Path, *, check: Check = "load") -> Self:
+        """An index that was saved; the first change copies it into memory.
+
+        The file is mapped, and its checksums are looked at now, or at the first use with `check="first use"`.
+        """
+        cells = load_index(Path(path), check)
         found = cls(cells.space)
         found._cells = cells
         cells.guard = Lock()
         return found
+
+
+class _Turns:
+    """Many may read at once, or one may change.
+
+    Whoever reads puts a token into `reading` and then looks whether somebody is changing. Whoever changes says so and then
+    waits until all tokens are taken back. Both speak before they look, so one of them sees the other.
+    """
+
+    __slots__ = ("_lock", "_owner", "_process", "changing", "left", "reading")
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self.reading: dict[object, int] = {}
+        """The thread of each token."""
+        self.changing = False
+        self.left = Event()
+        """Set by who stops reading while somebody waits to change."""
+        self._lock, self._owner, self._process = Lock(), 0, getpid()
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        mine = object()
+        try:
+            self.reading[mine] = get_ident()
+            if self.changing:
+                self.wait(mine)
+            yield
+        finally:
+            self.reading.pop(mine, None)
+            if self.changing:
+                self.left.set()
+
+    def wait(self, mine: object) -> None:
+        """Let the change go first."""
+        while self.changing and self._process == getpid():
+            if self._owner == get_ident():
+                raise ContentcastError("the index cannot be read in the midst of its own change")
+            self.reading.pop(mine, None)
+            self.left.set()
+            with self._lock:
+                self.reading[mine] = get_ident()
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        me = get_ident()
+        if self._process != getpid():
+            self._begin()  # a fork has none of the other threads
+        if self._owner == me or me in list(self.reading.values()):
+            raise ContentcastError("the index cannot be changed in the midst of reading or changing it; finish that first")
+        with self._lock:
+            try:
+                self._owner, self.changing = me, True
+                while self.reading:
+                    self.left.wait(0.05)
+                    self.left.clear()
+                yield
+            finally:
+                self._owner, self.changing = 0, False
 
 
 def _as_ids(ids: Any) -> npt.NDArray[np.int64]:

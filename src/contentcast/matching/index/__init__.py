@@ -1,16 +1,22 @@
-"""The index behind `MatchIndex`: gates, cells and kernels. The walk of a batch is told in `engine`.
+"""The index behind `MatchIndex`. `index` tells the walk of a batch; each room knows only those below it:
 
-what a subscription asks     entries, codes, value_tables (values), scales (ranges), texts, pieces, answers (string tests)
-where it is filed            plan (gates under a cost model), grids, scheme (a plan in use), asks (where an entry goes by it)
-how it gets there            filing, numbering, appending, groups, store, referring, changes, bitmaps
-what an event meets          engine, by_address, kernels, small_cells, small_steps, lanes; layout (the arrays), memory
-what comes out               matches, room; single for one event at a time
-a new plan while in use      moving, reading, loading, whole
-on disk                      file
+index_file                 an index as one file
+index                      the walk of a batch, and of a change
+replanning                 a new plan for an index in use
+matching                   what an event meets: encoding, kernel, matches
+cells                      where entries live: groups, cells, bitmaps, the table of ids
+planning                   which gates pay
+values                     values and predicates become numbers
+machine                    layout of arrays, memory, vectors, hashing
 """
 
-from contentcast.matching.index.engine import MOST_IDS, CellIndex
-from contentcast.matching.index.file import load_index, save_index
-from contentcast.matching.index.matches import Matches, Run, in_one
+from contentcast.matching.index.index import MOST_IDS, CellIndex
+from contentcast.matching.index.index_file import Check, load_index, save_index
+from contentcast.matching.index.limits import DEFAULT, Limits
+from contentcast.matching.index.matching.matches import Matches, Run, in_one
+from contentcast.matching.index.values.column_checks import ColumnChecks
 
-__all__ = ["MOST_IDS", "CellIndex", "Matches", "Run", "in_one", "load_index", "save_index"]
+__all__ = [
+    "DEFAULT", "MOST_IDS", "CellIndex", "Check", "ColumnChecks", "Limits", "Matches", "Run", "in_one", "load_index",
+    "save_index",
+]  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.search_tree.codes import Coder, CodeRanges, coder_of
-from contentcast.matching.search_tree.few import FEW, code_few
+from contentcast.matching.search_tree.encode_few import FEW, code_few
 from contentcast.matching.search_tree.grow import grow
 from contentcast.matching.search_tree.layout import Layout, Tests, lay_out
 from contentcast.matching.search_tree.pattern_sets import PatternTests

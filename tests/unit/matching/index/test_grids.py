@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import contentcast as cc
-from contentcast.matching.index import grids
+from contentcast.matching.index.planning import grids
 from contentcast.workload import scenario
 
 CELLS = 64

@@ -6,14 +6,15 @@ import multiprocessing
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import contentcast as cc
-from contentcast.matching.index.file import MAGIC
-from contentcast.matching.index.store import Store
+from contentcast.matching.index.cells.store import Store
+from contentcast.matching.index.index_file import MAGIC
 from contentcast.workload import scenario
 
 EVENT = {"issue": "IBM", "price": 119.5, "volume": 5000}
@@ -101,7 +102,7 @@ def test_a_loaded_index_that_could_not_become_memory_of_its_own_can_be_changed_l
     index.save(tmp_path / "index")
     loaded = cc.MatchIndex.load(tmp_path / "index")
     arrays = Store.arrays
-    for name in ("references.cell", "table", "arena"):
+    for name in ("id_table.cell", "table", "arena"):
         with monkeypatch.context() as patched:
             patched.setattr(Store, "arrays", lambda self, name=name: arrays(self) | {name: arrays(self)[name].view(Scarce)})
             with pytest.raises(MemoryError):
@@ -119,3 +120,80 @@ def test_saving_leaves_nothing_half_written(index: cc.MatchIndex, tmp_path: Path
         index.save(tmp_path / "no such folder" / "index")
     index.save(tmp_path / "index")
     assert os.listdir(tmp_path) == ["index"]
+
+
+def small_index() -> cc.MatchIndex:
+    index = cc.MatchIndex(EVERY_KIND)
+    index.add_many(range(len(EVERY_TEXT)), EVERY_TEXT)
+    index.add_many(range(100, 400), [f"i = {at % 7} AND f BETWEEN {at} AND {at + 2}" for at in range(300)])
+    return index
+
+
+@pytest.mark.parametrize("check", ["load", "first use"])
+def test_no_damage_goes_unnoticed(check: Any, tmp_path: Path) -> None:
+    """A bit, a byte, a stretch or an end: the file is refused by an error of ours, or what it says is what was saved."""
+    index, path = small_index(), tmp_path / "index"
+    index.save(path)
+    whole, expected = path.read_bytes(), [index.match(event) for event in EVERY_EVENT]
+    dice, refused = Random(11), 0
+    for _ in range(300):
+        content, at = bytearray(whole), dice.randrange(len(whole))
+        match dice.choice(["bit", "byte", "stretch", "cut", "longer", "zeros"]):
+            case "bit":
+                content[at] ^= 1 << dice.randrange(8)
+            case "byte":
+                content[dice.randrange(200)] = dice.randrange(256)
+            case "stretch":
+                content[at : at + 64] = dice.randbytes(len(content[at : at + 64]))
+            case "cut":
+                del content[at:]
+            case "longer":
+                content += dice.randbytes(64)
+            case "zeros":
+                content[at : at + 4096] = bytes(len(content[at : at + 4096]))
+        path.write_bytes(content)
+        try:
+            loaded = cc.MatchIndex.load(path, check=check)
+            found = [loaded.match(event) for event in EVERY_EVENT]
+        except cc.ContentcastError:
+            refused += 1
+        else:
+            assert found == expected
+    assert refused > 200
+
+
+def test_a_length_beyond_the_file_asks_for_no_memory(tmp_path: Path) -> None:
+    index, path = small_index(), tmp_path / "index"
+    index.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(MAGIC + (2**60).to_bytes(8, "little") + whole[len(MAGIC) + 8 :])
+    with pytest.raises(cc.ContentcastError, match="is damaged or cut off"):
+        cc.MatchIndex.load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with a name are POSIX's")
+def test_a_pipe_is_no_index_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(cc.ContentcastError, match="is no file"):
+        cc.MatchIndex.load(tmp_path / "pipe")
+    with pytest.raises(cc.ContentcastError, match="is no file"):
+        cc.MatchIndex.load(tmp_path)
+
+
+def test_a_file_that_is_checked_at_first_use_is_refused_then_and_again(tmp_path: Path) -> None:
+    index, path = small_index(), tmp_path / "index"
+    index.save(path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 2_000] = bytes(b"\x01" * 2_000)
+    path.write_bytes(content)
+    with pytest.raises(cc.ContentcastError, match="is damaged"):
+        cc.MatchIndex.load(path)
+    loaded = cc.MatchIndex.load(path, check="first use")
+    for use in (
+        lambda: loaded.match(EVERY_EVENT[0]),
+        lambda: loaded.remove(1),
+        lambda: loaded.add(999, "b"),
+        lambda: list(loaded),
+    ):
+        with pytest.raises(cc.ContentcastError, match="is damaged"):
+            use()

@@ -12,7 +12,7 @@ import pytest
 
 import contentcast as cc
 from contentcast.matching import Scan
-from contentcast.matching.index import engine, single
+from contentcast.matching.index import Limits
 from contentcast.model import EventBatch
 from contentcast.workload import scenario
 
@@ -49,10 +49,8 @@ def test_one_event_is_checked_like_a_batch(index: cc.MatchIndex) -> None:
                 match(event)
 
 
-def test_one_event_is_matched_by_text_tests_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_event_is_matched_by_text_tests_too() -> None:
     """Answers of values are remembered, and forgotten when they are too many, whoever asked: a batch or one event."""
-    for module in (engine, single):
-        monkeypatch.setattr(module, "MOST_REMEMBERED", 6)
     space = cc.Space("notes", note="string", place="string", price="float")
     texts = [
         "note LIKE '%ab%'",
@@ -61,7 +59,7 @@ def test_one_event_is_matched_by_text_tests_too(monkeypatch: pytest.MonkeyPatch)
         "price < 5",
         "note IN ('cab', 'b') OR startswith(note, 'c') OR price > 7",
     ]
-    index, oracle = cc.MatchIndex(space), Scan(space)
+    index, oracle = cc.MatchIndex(space, limits=Limits(most_remembered=6)), Scan(space)
     for number, text in enumerate(texts):
         index.add(number, text)
         oracle.add(number, cc.parse_predicate(space, text))
@@ -149,7 +147,7 @@ def test_arrow_columns_in_every_guise(index: cc.MatchIndex) -> None:
     [
         (pa.table({"price": ["cheap"]}), "column price is string, and the attribute is a float"),
         (pa.table({"volume": [1.5]}), "column volume is double, and the attribute is an int"),
-        (pa.table({"price": [1.0, float("nan")]}), "event 1: NaN is not a value"),
+        (pa.table({"price": [1.0, float("nan")]}), "event 1, attribute price: NaN is not a value"),
         (cc.EventBatch.from_dicts(cc.Space("other", price="float"), [{"price": 1.0}]), "a batch of the space other"),
         ([{"price": 1.0}], "not as list"),
     ],
@@ -196,8 +194,7 @@ def test_a_new_plan_forgets_values_that_nobody_names_any_more() -> None:
         if begin >= 3_000:
             index.remove_many(range(begin - 3_000, begin - 2_000))
     assert len(index) == 3_000
-    assert len(index._cells.attributes.dictionaries["order"]) < 20_000
-    assert len(index._cells.attributes.sets) < 40_000
+    assert index.statistics()["values"]["order"] < 20_000
     assert index.match({"order": "o39999", "price": 1.0}) == [39_999]
     assert index.match({"order": "o39999", "price": 39_999.0}) == []
     assert index.match({"order": "o10", "price": 1.0}) == []
@@ -225,7 +222,7 @@ def test_a_new_plan_keeps_every_subscription() -> None:
     for begin in range(0, len(order), 60):
         some = order[begin : begin + 60]
         grown.add_many([ids[at] for at in some], [texts[at] for at in some])
-    assert grown._cells.planned_for > 60
+    assert grown.statistics()["planned_for"] > 60
     events = market.events(300, 0)
     expected, found = index.match_lists(events).to_pylist(), grown.match_lists(events).to_pylist()
     assert [sorted(each) for each in found] == [sorted(each) for each in expected]
@@ -338,3 +335,55 @@ def test_asking_for_ids_that_cannot_be() -> None:
     index.add(2**62 - 1, "a > 0")
     assert 2**62 - 1 in index
     assert [2**70 in index, -1 in index, 2**62 in index, "1" in index] == [False] * 4
+
+
+DOMAINS = cc.Space(
+    "domains",
+    level=cc.Attribute("int", low=1, high=10),
+    side=cc.Attribute("string", values=("buy", "sell")),
+    share=cc.Attribute("float", low=0.0, high=1.0),
+    seen="timestamp",
+    name="string",
+)
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ({"level": 50}, "level"),
+        ({"level": 0}, "level"),
+        ({"side": "hold"}, "side"),
+        ({"share": 1.5}, "share"),
+        ({"share": float("nan")}, "NaN"),
+        ({"seen": 300_000_000_000_000_000}, "years 1 to 9999"),
+        ({"name": b"\xff\xfe"}, "UTF-8"),
+    ],
+)
+def test_every_entrance_refuses_what_an_event_batch_refuses(event: dict[str, Any], message: str) -> None:
+    """One rule for dicts, batches, lists, counts and streams, whether a subscription looks at the attribute or not."""
+    (name, value), index = next(iter(event.items())), cc.MatchIndex(DOMAINS)
+    index.add_many([1, 2, 3], ["level > 3", "side <> 'buy'", "share > 0.5 OR level = 50"])
+    kind = DOMAINS.kinds[name]
+    raw = pa.array([value], pa.int64() if name == "seen" else pa.binary() if name == "name" else kind.arrow)
+    column = pa.Array.from_buffers(kind.arrow, 1, raw.buffers())
+    good = pa.record_batch([pa.nulls(1, kind.arrow)], names=[name])
+    bad = pa.record_batch([column], names=[name])
+    with pytest.raises(cc.EventError, match=message):
+        EventBatch.from_arrow(DOMAINS, bad)
+    for ask in (index.match_batch, index.match_lists, index.match_counts, lambda events: list(index.match_stream(events))):
+        for events in (bad, pa.Table.from_batches([bad])):
+            ask(good)  # a schema that has fitted before
+            with pytest.raises(cc.EventError, match=message):
+                ask(events)
+    if name not in ("seen", "name"):
+        for ask_one in (index.match, index.match_ids):
+            with pytest.raises(cc.EventError, match=message):
+                ask_one(event)
+
+
+def test_what_lies_in_its_domain_is_matched() -> None:
+    index = cc.MatchIndex(DOMAINS)
+    index.add_many([1, 2, 3], ["level > 3", "side <> 'buy'", "share > 0.5"])
+    event = {"level": 10, "side": "sell", "share": 1.0}
+    assert index.match(event) == index.match_ids(event).tolist() == [1, 2, 3]
+    assert sorted(index.match_batch(pa.RecordBatch.from_pylist([event]))["subscription"].to_pylist()) == [1, 2, 3]

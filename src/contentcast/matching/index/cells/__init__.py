@@ -1,0 +1,1 @@
+"""Where entries live: groups, cells, bitmaps and the table of ids, and the ways to change them and to read them back."""

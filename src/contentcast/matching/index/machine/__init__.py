@@ -1,0 +1,4 @@
+"""What the index needs of the machine: the layout of its arrays, memory, vectors of sixteen numbers, hashing and sorting.
+
+Nothing here knows what a subscription is.
+"""

@@ -1,0 +1,375 @@
+"""Sixteen entries at a time: one compare for all of them, the answer in the low sixteen bits of an int64.
+
+LLVM's vectors, written out because the compiler does not find the way from compares to a mask to a compressed store by itself.
+The compares run on any processor; putting the ids of those that passed side by side is one AVX-512 instruction, or a loop
+without branches where there is none. It goes to a register and is stored whole: straight to memory, the same instruction takes
+over a hundred cycles on some processors.
+"""
+
+# Numba infers the types.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from contentcast.matching.index.machine.layout import BLOCK
+from contentcast.matching.index.machine.raw_arrays import address_of
+
+_LONG, _INT, _SHORT = ir.IntType(64), ir.IntType(32), ir.IntType(16)
+_LONGS, _INTS = ir.VectorType(_LONG, 8), ir.VectorType(_INT, 16)
+_MASK = ir.VectorType(ir.IntType(1), 16)
+_NO_INTS = ir.Constant(_INTS, ir.Undefined)
+
+
+def _data(context, builder, signature, arguments, array):
+    return context.make_array(signature.args[array])(context, builder, arguments[array]).data
+
+
+def _place(context, builder, signature, arguments, array, at, vector):
+    """A pointer to arguments[array][at] as the first of a vector."""
+    return builder.bitcast(builder.gep(_data(context, builder, signature, arguments, array), [at]), vector.as_pointer())
+
+
+def _sixteen(context, builder, signature, arguments, array, index):
+    return builder.load(_place(context, builder, signature, arguments, array, arguments[index], _INTS), align=4)
+
+
+def _sixteen_times(builder, number):
+    one = builder.insert_element(_NO_INTS, builder.trunc(number, _INT), ir.Constant(_INT, 0))
+    return builder.shuffle_vector(one, _NO_INTS, ir.Constant(ir.VectorType(_INT, 16), [0] * 16))
+
+
+def _as_bits(builder, mask):
+    return builder.zext(builder.bitcast(mask, _SHORT), _LONG)
+
+
+@intrinsic
+def in_range(typing_context, arena, low, high, code):
+    """Bit k: arena[low + k] <= code <= arena[high + k]."""
+
+    def generate(context, builder, signature, arguments):
+        codes = _sixteen_times(builder, arguments[3])
+        above = builder.icmp_signed("<=", _sixteen(context, builder, signature, arguments, 0, 1), codes)
+        below = builder.icmp_signed("<=", codes, _sixteen(context, builder, signature, arguments, 0, 2))
+        return _as_bits(builder, builder.and_(above, below))
+
+    return types.int64(arena, low, high, types.int64), generate
+
+
+@intrinsic
+def at_most(typing_context, arena, first, code):
+    """Bit k: arena[first + k] <= code."""
+
+    def generate(context, builder, signature, arguments):
+        values = _sixteen(context, builder, signature, arguments, 0, 1)
+        return _as_bits(builder, builder.icmp_signed("<=", values, _sixteen_times(builder, arguments[2])))
+
+    return types.int64(arena, first, types.int64), generate
+
+
+@intrinsic
+def at_least(typing_context, arena, first, code):
+    """Bit k: code <= arena[first + k]."""
+
+    def generate(context, builder, signature, arguments):
+        values = _sixteen(context, builder, signature, arguments, 0, 1)
+        return _as_bits(builder, builder.icmp_signed("<=", _sixteen_times(builder, arguments[2]), values))
+
+    return types.int64(arena, first, types.int64), generate
+
+
+@intrinsic
+def equal_under(typing_context, arena, values, masks, word):
+    """Bit k: the word's low half equals arena[values + k] where arena[masks + k] has ones."""
+
+    def generate(context, builder, signature, arguments):
+        words = _sixteen_times(builder, arguments[3])
+        apart = builder.xor(words, _sixteen(context, builder, signature, arguments, 0, 1))
+        apart = builder.and_(apart, _sixteen(context, builder, signature, arguments, 0, 2))
+        return _as_bits(builder, builder.icmp_unsigned("==", apart, ir.Constant(_INTS, [0] * 16)))
+
+    return types.int64(arena, values, masks, types.int64), generate
+
+
+def _passing(*kinds):
+    """A function for entries with these tests, whose columns begin at arena[first], `room` numbers apart.
+
+    Bit k of what it returns: entry k passes them all.
+    """
+
+    @intrinsic
+    def passing(typing_context, arena, first, room, word, code, lower):
+        def generate(context, builder, signature, arguments):
+            def column(number):
+                at = builder.add(arguments[1], builder.mul(arguments[2], ir.Constant(_LONG, number)))
+                return builder.load(_place(context, builder, signature, arguments, 0, at, _INTS), align=4)
+
+            word, code, lower = (_sixteen_times(builder, each) for each in arguments[3:])
+            masks, at = [], 0
+            for kind in kinds:
+                if kind == "word":
+                    apart = builder.and_(builder.xor(word, column(at)), column(at + 1))
+                    masks.append(builder.icmp_unsigned("==", apart, ir.Constant(_INTS, [0] * 16)))
+                elif kind == "range":
+                    masks.append(builder.icmp_signed("<=", column(at), code))
+                    masks.append(builder.icmp_signed("<=", code, column(at + 1)))
+                else:
+                    masks.append(builder.icmp_signed("<=", column(at), lower))
+                at += 1 if kind == "low" else 2
+            return _as_bits(builder, reduce(builder.and_, masks, ir.Constant(_MASK, [1] * 16)))
+
+        return types.int64(arena, types.int64, types.int64, types.int64, types.int64, types.int64), generate
+
+    return passing
+
+
+pass_all = _passing()
+pass_word = _passing("word")
+pass_range = _passing("range")
+pass_range_low = _passing("range", "low")
+pass_word_range = _passing("word", "range")
+pass_word_range_low = _passing("word", "range", "low")
+
+
+def _compressing(few):
+    """Writes those of arena[first : first + 16] that have a one in bits to out[at ...], returning the new end.
+
+    All sixteen places of `out` may be written, the rest being anything; with `few`, the last eight only if need be, a branch
+    that pays where it is rare.
+    """
+
+    @intrinsic
+    def compress_sixteen(typing_context, arena, first, bits, out, at):
+        def generate(context, builder, signature, arguments):
+            def store_half(begin):
+                places = ir.Constant(ir.VectorType(_INT, 8), list(range(begin, begin + 8)))
+                half = builder.sext(builder.shuffle_vector(found, _NO_INTS, places), _LONGS)
+                to = builder.add(arguments[4], ir.Constant(_LONG, begin))
+                builder.store(half, _place(context, builder, signature, arguments, 3, to, _LONGS)).align = 8
+
+            values = _sixteen(context, builder, signature, arguments, 0, 1)
+            mask = builder.bitcast(builder.trunc(arguments[2], _SHORT), _MASK)
+            kind = ir.FunctionType(_INTS, [_INTS, _INTS, _MASK])
+            compress = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.compress.v16i32")
+            found = builder.call(compress, [values, _NO_INTS, mask])
+            count = builder.ctpop(arguments[2])
+            store_half(0)
+            if few:
+                with builder.if_then(builder.icmp_unsigned(">", count, ir.Constant(_LONG, 8)), likely=False):
+                    store_half(8)
+            else:
+                store_half(8)
+            return builder.add(arguments[4], count)
+
+        return types.int64(arena, first, bits, out, at), generate
+
+    return compress_sixteen
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _pick_sixteen(arena, first, bits, out, at):
+    """The same without AVX-512."""
+    for k in range(16):
+        out[at] = arena[first + k]
+        at += (bits >> k) & 1
+    return at
+
+
+_COMPRESSES = get_host_cpu_features().get("avx512f")
+write_sixteen = _compressing(few=False) if _COMPRESSES else _pick_sixteen
+write_few = _compressing(few=True) if _COMPRESSES else _pick_sixteen
+
+
+@intrinsic
+def and_rows(typing_context, rows, starts, first, last, offset, blocks, at):
+    """rows[starts[f] + offset ...] and-ed for f from `first` up to `last`, BLOCK bits, to blocks[at], beginning with what is
+    there, if `first` is not 0. Bit k of the result: the k-th sixteen of these bits are not all 0.
+    """
+
+    def generate(context, builder, signature, arguments):
+        def row(number):
+            start = builder.load(builder.gep(_data(context, builder, signature, arguments, 1), [number]))
+            place = _place(context, builder, signature, arguments, 0, builder.add(start, arguments[4]), vector)
+            return builder.load(place, align=8)
+
+        vector, shorts = ir.VectorType(_LONG, BLOCK // 64), ir.VectorType(_SHORT, BLOCK // 16)
+        kept = cgutils.alloca_once(builder, vector)
+        at = builder.mul(arguments[6], ir.Constant(_LONG, BLOCK // 16))
+        block = _place(context, builder, signature, arguments, 5, at, vector)
+        begins = builder.icmp_signed("==", arguments[2], ir.Constant(_LONG, 0))
+        builder.store(builder.select(begins, ir.Constant(vector, [-1] * (BLOCK // 64)), builder.load(block, align=2)), kept)
+        four = ir.Constant(_LONG, 4)
+        fours = builder.udiv(builder.sub(arguments[3], arguments[2]), four)
+        with cgutils.for_range(builder, fours) as loop:
+            number = builder.add(arguments[2], builder.mul(loop.index, four))
+            found = [row(builder.add(number, ir.Constant(_LONG, k))) for k in range(4)]
+            builder.store(reduce(builder.and_, found, builder.load(kept)), kept)
+        rest = builder.add(arguments[2], builder.mul(fours, four))
+        with cgutils.for_range(builder, builder.sub(arguments[3], rest)) as loop:
+            builder.store(builder.and_(builder.load(kept), row(builder.add(rest, loop.index))), kept)
+        found = builder.load(kept)
+        builder.store(found, block).align = 2
+        some = builder.icmp_unsigned("!=", builder.bitcast(found, shorts), ir.Constant(shorts, [0] * (BLOCK // 16)))
+        return builder.zext(builder.bitcast(some, ir.IntType(BLOCK // 16)), _LONG)
+
+    return types.int64(rows, starts, first, last, offset, blocks, at), generate
+
+
+@intrinsic
+def load_eight(typing_context, text, at):
+    """Eight bytes of a byte array as one int64."""
+
+    def generate(context, builder, signature, arguments):
+        place = builder.gep(_data(context, builder, signature, arguments, 0), [arguments[1]])
+        return builder.load(builder.bitcast(place, _LONG.as_pointer()), align=1)
+
+    return types.int64(text, at), generate
+
+
+@intrinsic
+def prefetch(typing_context, array, at):
+    """Have the line of array[at] fetched; the place may be anywhere."""
+
+    def generate(context, builder, signature, arguments):
+        data = _data(context, builder, signature, arguments, 0)
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), _INT, _INT, _INT])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(fetch, [place, ir.Constant(_INT, 0), ir.Constant(_INT, 3), ir.Constant(_INT, 1)])
+        return context.get_dummy_value()
+
+    return types.none(array, at), generate
+
+
+@intrinsic
+def lowest_one(typing_context, bits):
+    """The place of the lowest one; bits must not be 0."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(bits), generate
+
+
+@intrinsic
+def _stream(typing_context, out, at, values, index):
+    """out[at : at + 8] = values[index : index + 8], past the caches; out[at] must begin a line of 64 bytes."""
+
+    def generate(context, builder, signature, arguments):
+        found = builder.load(_place(context, builder, signature, arguments, 2, arguments[3], _LONGS), align=8)
+        _store_past_caches(builder, found, _place(context, builder, signature, arguments, 0, arguments[1], _LONGS))
+        return context.get_dummy_value()
+
+    return types.none(out, at, values, index), generate
+
+
+@intrinsic
+def _stream_same(typing_context, out, at, value):
+    """out[at : at + 8] = value, likewise."""
+
+    def generate(context, builder, signature, arguments):
+        one = builder.insert_element(ir.Constant(_LONGS, ir.Undefined), arguments[2], ir.Constant(_INT, 0))
+        zeros = ir.Constant(ir.VectorType(_INT, 8), [0] * 8)
+        found = builder.shuffle_vector(one, ir.Constant(_LONGS, ir.Undefined), zeros)
+        _store_past_caches(builder, found, _place(context, builder, signature, arguments, 0, arguments[1], _LONGS))
+        return context.get_dummy_value()
+
+    return types.none(out, at, value), generate
+
+
+def _store_past_caches(builder, vector, place):
+    store = builder.store(vector, place)
+    store.align = 64
+    store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_INT, 1)]))
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def flush(out, done, scratch, count):
+    """Copy what fills whole lines from scratch[:count] to out[done:], move the rest to the front; returns how many went.
+
+    `done` is a multiple of eight. What goes past the caches is not fetched first to be written over, which makes a large
+    output two to four times as fast.
+    """
+    whole = count & ~7
+    for k in range(0, whole, 8):
+        _stream(out, done + k, scratch, k)
+    for k in range(8):
+        scratch[k] = scratch[whole + k]
+    return whole
+
+
+@nb.njit(nogil=True, cache=True)
+def fill_rows(ends, rows, first, streaming):
+    """rows[k] = the event whose ids stand at k, and anything in the sixteen places after the last.
+
+    `streaming`: past the caches, rows[0] beginning a line.
+    """
+    at, sixteen = np.uint64(0), np.uint64(16)
+    for event in range(np.uint64(len(ends) if not streaming else 0)):
+        end, number = np.uint64(ends[event]), first + np.int64(event)
+        for i in range(sixteen):  # most events have few: no loop whose end is hard to guess
+            rows[at + i] = number
+        for k in range(at + sixteen, end, sixteen):
+            for i in range(sixteen):
+                rows[k + i] = number
+        at = end
+    begin = np.int64(0)
+    for event in range(len(ends) if streaming else 0):
+        end, number = ends[event], first + event
+        aligned = min(end, (begin + 7) & ~7)
+        for k in range(begin, aligned):
+            rows[k] = number
+        while aligned + 8 <= end:
+            _stream_same(rows, aligned, number)
+            aligned += 8
+        for k in range(aligned, end):
+            rows[k] = number
+        begin = end
+
+
+@nb.njit(nogil=True, cache=True)
+def place_piece(ends, ids, first, rows, out, begin, streaming):
+    """Put a piece of the matches, whose events count from `first`, into rows and out from `begin` on, and nothing beside it.
+
+    `streaming`: past the caches, rows[0] and out[0] beginning a line. Ids that already stand where they belong stay there.
+    """
+    count = np.int64(len(ids))
+    if address_of(ids) != address_of(out) + 8 * begin:
+        k = np.int64(0)
+        if streaming:
+            k = min(count, -begin & 7)
+            for i in range(k):
+                out[begin + i] = ids[i]
+            while k + 8 <= count:
+                _stream(out, begin + k, ids, k)
+                k += 8
+        for i in range(np.uint64(k), np.uint64(count)):
+            out[np.uint64(begin) + i] = ids[i]
+    at, last = begin, begin + count
+    for event in range(len(ends)):
+        end, number = begin + ends[event], first + event
+        if streaming:
+            aligned = min(end, (at + 7) & ~7)
+            for i in range(at, aligned):
+                rows[i] = number
+            while aligned + 8 <= end:
+                _stream_same(rows, aligned, number)
+                aligned += 8
+            at = aligned
+        else:
+            while at < end and at + 16 <= last:  # what is too much is written over by the next
+                for i in range(np.uint64(16)):
+                    rows[np.uint64(at) + i] = number
+                at += 16
+        for i in range(at, end):
+            rows[i] = number
+        at = end

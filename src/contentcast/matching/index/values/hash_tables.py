@@ -1,0 +1,250 @@
+"""From an event column's values to codes: hash tables over Arrow's own buffers.
+
+Two kinds of table: of 64-bit keys (numbers, times), and of bytes (texts). Both are asked for a whole column and put the codes
+where they belong in the events' words; a table grows with its dictionary.
+`pyarrow.compute.index_in` does the same and was used before; it makes its table anew in each call and took four times as long
+for short texts.
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc,call-arg"
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from contentcast.matching.index.machine.simd import load_eight
+
+Ints = npt.NDArray[np.int64]
+
+UNKNOWN = np.int64(1)
+_SPREAD = np.int64(-7046029254386353131)  # 2^64 / golden ratio: spreads neighbouring keys over the table
+_PADDING = 8
+_INDEX = np.uint64
+_LEAST_SLOTS = 64
+_LONG_TEXT = np.int64(-(2**63))
+DIRECT_SPAN = 4096
+"""Keys that lie so close together are looked up by their place, not by their hash."""
+
+
+def _slots_for(count: int) -> int:
+    """At most a fourth of them full: a second look costs more than the memory."""
+    return max(_LEAST_SLOTS, 1 << (8 * count - 1).bit_length())
+
+
+@dataclass(slots=True)
+class KeyTable:
+    """Codes of 64-bit keys; code 0: an empty slot. `direct`: the codes by key, from the least one on, if they lie close."""
+
+    keys: Ints = field(default_factory=lambda: np.zeros(_LEAST_SLOTS, np.int64))
+    codes: Any = field(default_factory=lambda: np.zeros(_LEAST_SLOTS, np.int32))
+    direct: Any = field(default_factory=lambda: np.zeros(0, np.int32))
+    least: int = 0
+    count: int = 0
+
+    def add(self, keys: Ints, first_code: int) -> None:
+        """New keys, with the codes from `first_code` on; they count when all is done, else they have to come again."""
+        count, new_codes = self.count + len(keys), np.arange(first_code, first_code + len(keys), dtype=np.int32)
+        if 4 * count > len(self.keys):
+            held, size = self.codes > 0, _slots_for(count)
+            slots, codes = np.zeros(size, np.int64), np.zeros(size, np.int32)
+            _put_keys(slots, codes, self.keys[held], self.codes[held])
+            self.keys, self.codes = slots, codes
+        _put_keys(self.keys, self.codes, keys, new_codes)
+        held = self.codes > 0
+        least, greatest = int(self.keys[held].min()), int(self.keys[held].max())
+        self.direct = np.zeros(0, np.int32)
+        if greatest - least < DIRECT_SPAN:
+            self.least = least
+            self.direct = np.full(greatest - least + 1, UNKNOWN, np.int32)
+            self.direct[self.keys[held] - least] = self.codes[held]
+        self.count = count
+
+    def look_up(self, keys: Ints, column: pa.Array | None, word: Ints, shift: int) -> None:
+        """word |= code << shift for each of the column's keys, or of the keys themselves."""
+        valid, first = (_NO_BYTES, 0) if column is None else _validity(column)
+        _code_keys(self.keys, self.codes, self.direct, self.least, frozen(keys), valid, first, word, shift)
+
+
+@dataclass(slots=True)
+class TextTable:
+    """Codes of texts: slots with the key and the number of a text, the texts one after the other in `text`.
+
+    The key of a text of less than eight bytes is the text itself and its length; of a longer one a hash, which is below 0.
+    """
+
+    slots: Ints = field(default_factory=lambda: np.full((_LEAST_SLOTS, 2), -1, np.int64))
+    text: Any = field(default_factory=lambda: np.zeros(_PADDING, np.uint8))
+    starts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    count: int = 0
+
+    def add(self, values: list[Any]) -> None:
+        """More texts, numbered on; they count when all is done, else they have to come again."""
+        raw = [each.encode() if isinstance(each, str) else each for each in values]
+        starts = self.starts[self.count] + np.concatenate([[0], np.cumsum([len(each) for each in raw])])
+        self.starts = grown(self.starts, self.count, starts)
+        self.text = grown(self.text, int(starts[0]), np.frombuffer(b"".join([*raw, bytes(_PADDING)]), np.uint8))
+        first, count, slots = self.count, self.count + len(raw), self.slots
+        if 4 * count > len(slots):
+            first, slots = 0, np.full((_slots_for(count), 2), -1, np.int64)
+        _put_texts(slots, self.text, self.starts, first, count)
+        self.slots, self.count = slots, count
+
+    def look_up(self, column: pa.Array, first_code: int, word: Ints, shift: int) -> None:
+        """word |= code << shift for each of the column's texts; number n has the code `first_code` + n."""
+        valid, first = _validity(column)
+        _, offsets, text = column.buffers()
+        if not len(column):
+            return
+        places = frozen(np.frombuffer(offsets, np.int32))
+        data = frozen(np.frombuffer(text, np.uint8)) if text is not None else _NO_BYTES
+        _code_texts(
+            self.slots, self.text, self.starts, first_code, data, places, column.offset, valid, first, word, shift,
+        )  # fmt: skip
+
+
+def _validity(column: pa.Array) -> tuple[Any, int]:
+    """The column's bitmap of values that are there, empty if all are, and where in it the column begins."""
+    bits = column.buffers()[0]
+    if bits is None or column.null_count == 0:
+        return _NO_BYTES, 0
+    return frozen(np.frombuffer(bits, np.uint8)), column.offset
+
+
+def frozen(array: Any) -> Any:
+    """The array, not to be written: Numba compiles a kernel anew for arrays that differ in this alone."""
+    if type(array) is np.ndarray and not array.flags.writeable:
+        return array
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
+_NO_BYTES: Any = frozen(np.zeros(0, np.uint8))
+
+
+def grown(array: Any, begin: int, values: Any) -> Any:
+    """The array with these values from `begin` on, moved if there is no room for them."""
+    end = begin + len(values)
+    if end > len(array):
+        larger = np.zeros(2 * end, array.dtype)
+        larger[:begin] = array[:begin]
+        array = larger
+    array[begin:end] = values
+    return array
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _slot(number, size):
+    """The first slot to look into, in a table of a power of two slots."""
+    spread = number * _SPREAD
+    return (spread ^ (spread >> 32)) & (size - 1)
+
+
+@nb.njit(nogil=True, cache=True)
+def _put_keys(slots, codes, keys, new_codes):
+    size = np.int64(len(slots))
+    for i in range(len(keys)):
+        at = _slot(keys[i], size)
+        while codes[at] != 0:
+            at = (at + 1) & (size - 1)
+        slots[at] = keys[i]
+        codes[at] = new_codes[i]
+
+
+@nb.njit(nogil=True, cache=True)
+def _code_keys(slots, codes, direct, least, keys, valid, first, word, shift):
+    size, span = np.int64(len(slots)), _INDEX(len(direct))
+    for i in range(_INDEX(len(keys) if span > 0 else 0)):
+        place = _INDEX(keys[i] - least)
+        code = np.int64(direct[place]) if place < span else UNKNOWN
+        if len(valid) > 0:
+            bit = _INDEX(first) + i
+            code = code if (valid[bit >> _INDEX(3)] >> (bit & _INDEX(7))) & 1 else np.int64(0)
+        word[i] |= code << shift
+    for i in range(_INDEX(len(keys) if span == 0 else 0)):
+        if len(valid) > 0:
+            bit = _INDEX(first) + i
+            if (valid[bit >> _INDEX(3)] >> (bit & _INDEX(7))) & 1 == 0:
+                continue
+        at = _INDEX(_slot(keys[i], size))
+        code = UNKNOWN
+        while codes[at] != 0:
+            if slots[at] == keys[i]:
+                code = np.int64(codes[at])
+                break
+            at = (at + _INDEX(1)) & _INDEX(size - 1)
+        word[i] |= code << shift
+
+
+# In one function each: arrays that go through functions of their own, even inlined ones, have their reference counts raised and
+# lowered for every value.
+@nb.njit(nogil=True, cache=True)
+def _put_texts(slots, text, starts, first, end):
+    size = np.int64(len(slots))
+    for number in range(first, end):
+        begin, length = starts[number], starts[number + 1] - starts[number]
+        key: Any = load_eight(text, begin)  # the texts end with padding
+        if length < 8:
+            key = key & ((np.int64(1) << (8 * length)) - 1) | length << 56
+        else:
+            key = (key ^ length) * _SPREAD
+            for k in range(8, length, 8):
+                key = (key ^ (key >> 29) ^ load_eight(text, begin + (k if k < length - 8 else length - 8))) * _SPREAD
+            key |= _LONG_TEXT
+        at = _slot(key, size)
+        while slots[at, 1] >= 0:
+            at = (at + 1) & (size - 1)
+        slots[at, 0], slots[at, 1] = key, number
+
+
+# Indices without a sign: Numba counts a negative one from the end, and looks whether it is one each time. It took 1.6 times as
+# long.
+@nb.njit(nogil=True, cache=True)
+def _code_texts(slots, text, starts, first_code, data, places, offset, valid, first, word, shift):
+    last_slot, last_eight = _INDEX(len(slots) - 1), np.int64(len(data)) - 8
+    end = np.int64(places[_INDEX(offset)])
+    for i in range(_INDEX(len(word))):
+        begin, end = end, np.int64(places[_INDEX(offset) + i + _INDEX(1)])
+        length = end - begin
+        if len(valid) > 0:
+            bit = _INDEX(first) + i
+            if (valid[bit >> _INDEX(3)] >> (bit & _INDEX(7))) & 1 == 0:
+                continue
+        key: Any = np.int64(0)
+        if length < 8 and begin <= last_eight:  # as most, and most of these stand in their first slot
+            key = load_eight(data, begin) & ((np.int64(1) << (8 * length)) - 1) | length << 56
+            at = _INDEX(_slot(key, len(slots)))
+            if slots[at, _INDEX(0)] == key:
+                word[i] |= (slots[at, _INDEX(1)] + first_code) << shift
+                continue
+        elif length < 8:
+            for k in range(length):
+                key |= np.int64(data[begin + k]) << (8 * k)
+            key |= length << 56
+            at = _INDEX(_slot(key, len(slots)))
+        else:
+            key = (load_eight(data, begin) ^ length) * _SPREAD
+            for k in range(8, length, 8):
+                key = (key ^ (key >> 29) ^ load_eight(data, begin + (k if k < length - 8 else length - 8))) * _SPREAD
+            key |= _LONG_TEXT
+            at = _INDEX(_slot(key, len(slots)))
+        code = UNKNOWN
+        while slots[at, _INDEX(1)] >= 0:
+            if slots[at, _INDEX(0)] == key:
+                number = slots[at, _INDEX(1)]
+                same = True
+                if length >= 8:
+                    same = starts[number + 1] - starts[number] == length
+                    for k in range(length if same else 0):
+                        same &= data[begin + k] == text[starts[number] + k]
+                if same:
+                    code = number + first_code
+                    break
+            at = (at + _INDEX(1)) & last_slot
+        word[i] |= code << shift
