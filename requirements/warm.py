@@ -1,7 +1,7 @@
 """Calls every kernel once, so that Numba compiles and caches it when the project is set up and not when a user waits.
 
 A small market is matched by the index, event by event and in batches, with subscriptions that come and go, from a file, and
-routed by every protocol: that is every kernel.
+summarized, and routed by every protocol: that is every kernel.
 """
 
 import tempfile
@@ -14,6 +14,7 @@ from contentcast import catalog
 from contentcast.hosting.instant import Instant
 from contentcast.language import parse_many
 from contentcast.matching.index.loading import load_changing_kernels
+from contentcast.matching.summaries import Precision, Summary
 from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.network.named import network, placed
 from contentcast.routing.audience import Forest
@@ -51,6 +52,10 @@ with tempfile.TemporaryDirectory() as folder:
 
 predicates = parse_many(market.space, wanted["predicate"])
 events = EventBatch.from_arrow(market.space, records)
+summary = Summary(market.space, precision=Precision(rows=4), subsumption=True)
+summary.add("a", wanted["subscription"].to_numpy(), predicates)
+for batch in (events, events.take([0])):
+    summary.match(batch)
 for name in catalog.PROTOCOLS:
     setup = Setup(topology=topology, forest=Forest())
     brokers = Instant(topology, catalog.make_router(name, setup))
