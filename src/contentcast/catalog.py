@@ -21,6 +21,7 @@ from contentcast.routing.link_matching import Hybrid, LinkMatching
 from contentcast.routing.match_first import MatchFirst
 from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Life, MakeRouter, Setup
+from contentcast.routing.summaries import Summaries
 from contentcast.routing.two_tier import TwoTier
 
 
@@ -78,6 +79,17 @@ PROTOCOLS: Final[dict[str, Protocol]] = {
         TwoTier,
         "matched where it enters, sent to the brokers that want it, matched again there",
         promises=BY_TREES | {Promise.NOTHING_FOR_NOBODY},
+    ),
+    "summaries": Protocol(
+        Summaries,
+        "summaries merge towards the best-connected brokers, which examine events one after the other",
+        promises=ALWAYS | {Promise.STEPS},
+    ),
+    "summaries-side-by-side": Protocol(
+        Summaries,
+        "the same with all examiners asked at once",
+        (("side_by_side", True),),
+        ALWAYS | {Promise.STEPS},
     ),
 }
 
