@@ -19,6 +19,7 @@ from contentcast.routing.contract import Router
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.link_matching import Hybrid, LinkMatching
 from contentcast.routing.match_first import MatchFirst
+from contentcast.routing.overlay.router import Overlay
 from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Life, MakeRouter, Setup
 from contentcast.routing.summaries import Summaries
@@ -91,6 +92,7 @@ PROTOCOLS: Final[dict[str, Protocol]] = {
         (("side_by_side", True),),
         ALWAYS | {Promise.STEPS},
     ),
+    "overlay": Protocol(Overlay, "matched where event and subscription meet on a ring of keys; needs no configuration"),
 }
 
 

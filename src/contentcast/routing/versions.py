@@ -159,7 +159,8 @@ class Versions:
     def _lacks(self, origin: str, theirs: Mark) -> bool:
         mine = self.mark(origin)
         if theirs.incarnation != mine.incarnation:
-            return theirs.incarnation > mine.incarnation
+            # A broker that has told nothing yet has nothing that anybody could lack; to ask for it would never end.
+            return theirs.incarnation > mine.incarnation and any(theirs.of(topic) for topic in self._topics)
         return any(theirs.of(topic) > mine.of(topic) for topic in self._topics)
 
     # --- looking inside

@@ -1,0 +1,1 @@
+"""Content-based publish/subscribe on a structured overlay, the fourth paper."""

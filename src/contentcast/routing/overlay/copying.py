@@ -1,0 +1,121 @@
+"""Copies: what a node holds for its arc stands on its successors as well, and a joiner gets it from them.
+
+Source: Baldoni et al. 2005, section 4.1, says what must happen; how is ours (see `store`).
+
+    n -> s   ArcDigest(arc of n)        s holds the same: ArcDigest same         n is ready, and asks again a few rounds later
+                                        else: Held, the names of what s holds on that arc
+    n        what s lacks               n -> s   Stored ...
+             what n lacks               n -> s   Held wanted                     s -> n   Stored ...
+
+Rule: nothing is taken away by comparing. What has ended is told as ended, and what nobody renews expires everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from contentcast.routing.chord.keys import Peer
+from contentcast.routing.chord.node import ChordNode
+from contentcast.routing.contract import Changed, Effect, SendTo
+from contentcast.routing.overlay.store import EntryKey, Store
+from contentcast.wire.overlay import ArcDigest, Held
+
+CONFIRM_EVERY: Final = 4
+"""Rounds after which a successor that held the same is asked again."""
+
+
+class Copying:
+    def __init__(self, chord: ChordNode, store: Store, copies: int) -> None:
+        self._chord = chord
+        self._store = store
+        self._copies = copies
+        self._confirmed: dict[str, tuple[tuple[int, int], int]] = {}
+        self._round = 0
+        self._was_alone = True
+        self.ready = False
+        """It holds what its first successor held for its arc; until then the successor matches in its place."""
+
+    def compare(self, now: float) -> list[Effect]:
+        """One round: the digest of this node's arc to its successors."""
+        self._round += 1
+        member = self._chord.member
+        alone = not member.successors
+        if alone != self._was_alone:
+            self._was_alone = alone
+            self.ready = alone
+        digest = self._store.digest(member.arc)
+        effects: list[Effect] = []
+        for peer in member.successors[: max(1, self._copies)]:
+            known = self._confirmed.get(peer.name) == (member.arc, digest)
+            if not known or self._round % CONFIRM_EVERY == 0:
+                effects.append(SendTo(peer.name, ArcDigest(*member.arc, digest)))
+        return effects
+
+    def receive(self, sender: str, message: ArcDigest | Held, now: float) -> list[Effect]:
+        arc = (message.low, message.high)
+        match message:
+            case ArcDigest(same=True):
+                self._confirmed[sender] = (arc, message.digest)
+                return self._heard_all(sender, arc)
+            case ArcDigest():
+                if self._store.digest(arc) == message.digest:
+                    return [SendTo(sender, ArcDigest(*arc, message.digest, same=True))]
+                return [SendTo(sender, self._named(arc, self._store.held(arc), wanted=False))]
+            case Held(wanted=True):
+                return [SendTo(sender, each) for each in self._store.copies(_keys(message), now)]
+            case Held():
+                return self._settle(sender, message, now)
+
+    def _settle(self, sender: str, held: Held, now: float) -> list[Effect]:
+        arc = (held.low, held.high)
+        theirs = dict(zip(_keys(held), held.versions.tolist(), strict=True))
+        mine = self._store.held(arc)
+        missing = [key for key, version in theirs.items() if self._store.lacks(key, version)]
+        newer = [key for key in mine if theirs.get(key, 0) < self._store.entries[key].version]
+        ended = [key for key, version in theirs.items() if self._has_ended(key, version)]
+        effects: list[Effect] = [SendTo(sender, each) for each in self._store.copies([*newer, *ended], now)]
+        if missing:
+            return [*effects, Changed(), SendTo(sender, self._named(arc, missing, wanted=True, versions=theirs))]
+        return [*effects, *self._heard_all(sender, arc)]
+
+    def _has_ended(self, key: EntryKey, version: int) -> bool:
+        mine = self._store.entries.get(key)
+        return mine is not None and mine.batch is None and mine.version > version
+
+    def _heard_all(self, sender: str, arc: tuple[int, int]) -> list[Effect]:
+        if not self.ready and sender == self._chord.member.successor.name and arc == self._chord.member.arc:
+            self.ready = True
+            return [Changed()]
+        return []
+
+    def _named(
+        self, arc: tuple[int, int], keys: list[EntryKey], wanted: bool, versions: dict[EntryKey, int] | None = None
+    ) -> Held:
+        known = versions or {key: self._store.entries[key].version for key in keys}
+        return Held(
+            *arc,
+            wanted,
+            tuple(key.broker for key in keys),
+            np.array([key.incarnation for key in keys], np.int64),
+            np.array([key.id for key in keys], np.int64),
+            np.array([known[key] for key in keys], np.int64),
+        )
+
+    def hand_over(self, now: float) -> list[Effect]:
+        """Before leaving: the first successor gets all that this node holds for its arc."""
+        member = self._chord.member
+        if not member.successors:
+            return []
+        return [SendTo(member.successor.name, each) for each in self._store.copies(self._store.held(member.arc), now)]
+
+    def holders(self) -> tuple[Peer, ...]:
+        return self._chord.member.successors[: self._copies]
+
+
+def _keys(held: Held) -> list[EntryKey]:
+    return [
+        EntryKey(broker, incarnation, number)
+        for broker, incarnation, number in zip(held.brokers, held.incarnations.tolist(), held.ids.tolist(), strict=True)
+    ]

@@ -1,0 +1,412 @@
+"""Content-based publish/subscribe on a ring of nodes that needs no configuration.
+
+Source: Baldoni et al. 2005, section 4. A subscription goes to the nodes that cover SK(subscription), an event to those that
+cover EK(event); where they meet, at a *rendezvous* node, the event is matched and goes on to the subscriber's node.
+
+    c: Subscribed(price < 5)       Cast(SK, Stored)      -> n7, n9 hold it, and their successors hold copies
+    a: Published(price 3)          Cast(EK, Publish)     -> n9: who wants it? c           -> c: Publish, Deliver
+
+Departs from the paper in three points. The subscriber's node matches what comes once more against what its clients want now, so
+that a subscription which has ended, moved or been copied twice never makes a wrong or a second delivery. Clients of the node
+where an event is published get it there at once. And a node that has just joined hands events to its successor until it holds
+the subscriptions of its arc.
+Rule: every subscription is renewed before it expires, so that whatever was lost is there again after one period.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from contentcast.model import ContentcastError, EventBatch, SubscriptionBatch
+from contentcast.model.errors import nearest
+from contentcast.routing.chord.keys import BITS, key_of
+from contentcast.routing.chord.mcast import Targets, split
+from contentcast.routing.chord.node import MOST_HOPS, SUCCESSORS, SUSPECT_AFTER_S, ChordNode
+from contentcast.routing.contract import (
+    Account,
+    Changed,
+    Declared,
+    Effect,
+    Input,
+    LinkLost,
+    LinkUp,
+    Published,
+    Received,
+    SendTo,
+    SetTimer,
+    Sizes,
+    Started,
+    Stopping,
+    Subscribed,
+    Timer,
+    TimerFired,
+    Unsubscribed,
+)
+from contentcast.routing.local import Local
+from contentcast.routing.overlay.copying import Copying
+from contentcast.routing.overlay.mappings import KeyMapping
+from contentcast.routing.overlay.notices import BUFFER_S, WAYS, Buffer, Notice
+from contentcast.routing.overlay.post import POST_BACKGROUND, Post
+from contentcast.routing.overlay.store import Ranges, Store
+from contentcast.routing.publishing import Publishing
+from contentcast.routing.seen import Seen
+from contentcast.routing.setup import Setup
+from contentcast.routing.spaces import SpaceRegister
+from contentcast.routing.versions import Versions
+from contentcast.wire import Known, Message, Publish, Told
+from contentcast.wire.overlay import (
+    Acknowledged,
+    Answer,
+    ArcDigest,
+    Ask,
+    Cast,
+    Held,
+    Leaving,
+    Locate,
+    Notices,
+    Posted,
+    Stored,
+)
+
+STABILISE_EVERY_S: Final = 0.5
+RENEW_EVERY_S: Final = 10.0
+LIVES_FOR: Final = 3.5
+"""Renewal periods that a subscription outlives without being renewed."""
+ROUND: Final = Timer("round")
+RENEW: Final = Timer("renew")
+FLUSH: Final = Timer("flush")
+
+
+class Overlay:
+    """`mapping`: attribute-split, key-space-split or selective-attribute. `notify`: at-once, buffered or collected.
+
+    `bits` of a key; `cells` of discretization (0: none); `successors`: length of the successor list; `copies`: successors that
+    hold copies; `renew_s`: how often subscriptions are renewed.
+    """
+
+    def __init__(
+        self,
+        broker: str,
+        setup: Setup,
+        *,
+        mapping: str = "selective-attribute",
+        bits: int = BITS,
+        cells: int = 0,
+        notify: str = "at-once",
+        buffer_s: float = BUFFER_S,
+        successors: int = SUCCESSORS,
+        copies: int = 2,
+        renew_s: float = RENEW_EVERY_S,
+        stabilise_s: float = STABILISE_EVERY_S,
+        suspect_after_s: float = SUSPECT_AFTER_S,
+    ) -> None:
+        if notify not in WAYS:
+            raise ContentcastError(f"overlay notifies {', '.join(WAYS)}, got {notify!r}{nearest(notify, WAYS)}")
+        self.broker = broker
+        self.setup = setup
+        self.bits = bits
+        self.versions = Versions(broker, setup.incarnation)
+        self.spaces = SpaceRegister(broker, self.versions)
+        self.local = Local(broker, self.spaces)
+        self.publishing = Publishing(broker, setup)
+        self.chord = ChordNode(broker, bits=bits, length=successors, suspect_after_s=suspect_after_s)
+        self.ranges = Ranges((KeyMapping(mapping, bits, cells),))
+        self.store = Store(self.spaces, bits)
+        self.copying = Copying(self.chord, self.store, copies)
+        self.post = Post(setup.incarnation)
+        self._notify = notify
+        self._buffer = Buffer(notify == "collected", bits)
+        self._buffer_s = buffer_s
+        self._renew_s = renew_s
+        self._stabilise_s = stabilise_s
+        self._delivered = Seen()
+        self._version = 0
+        self._version_of: dict[int, int] = {}
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        match input:
+            case Received(sender, message):
+                return self._receive(sender, message, now)
+            case Published(events):
+                return [
+                    effect
+                    for publish in self.publishing.publish(self.spaces.fit(events))
+                    for effect in self._publish(publish, now)
+                ]
+            case TimerFired(timer):
+                return self._woken(timer, now)
+            case Subscribed() | Unsubscribed():
+                return self._change(input, now)
+            case Started():
+                return self._start(now)
+            case Stopping():
+                return self._stop(now)
+            case LinkUp(link):
+                self.chord.learn(link)
+                return self.versions.handle(input, now)
+            case LinkLost():
+                return self.versions.handle(input, now)
+            case Declared():
+                return self.spaces.handle(input, now)
+            case _:
+                return self.local.handle(input, now)
+
+    # --- life and time
+
+    def _start(self, now: float) -> list[Effect]:
+        topology = self.setup.topology
+        if topology is not None and self.broker in topology:
+            self.chord.start(topology.brokers)
+        for each in self.setup.contacts:
+            self.chord.learn(each)
+        share = self.setup.dice.random()
+        return [
+            SetTimer(ROUND, now + share * self._stabilise_s, background=True),
+            SetTimer(RENEW, now + (0.5 + share / 2) * self._renew_s, background=True),
+        ]
+
+    def _stop(self, now: float) -> list[Effect]:
+        """What its clients want ends; what it holds for others goes to its successor."""
+        effects = self._change(Unsubscribed(tuple(self._version_of)), now)
+        for node, message in self._buffer.flush(self.chord.member):
+            effects.append(SendTo(node, message))
+        return [*effects, *self.copying.hand_over(now), *self.chord.leaving()]
+
+    def _woken(self, timer: Timer, now: float) -> list[Effect]:
+        if timer == ROUND:
+            self.store.expire(now, LIVES_FOR * self._renew_s)
+            effects = [*self.chord.tick(now), *self.copying.compare(now)]
+            return [*effects, SetTimer(ROUND, now + self._stabilise_s, background=True)]
+        if timer == RENEW:
+            return [*self._renew(now), SetTimer(RENEW, now + self._renew_s, background=True)]
+        if timer == FLUSH:
+            return [
+                effect for node, message in self._buffer.flush(self.chord.member) for effect in self._hand(node, message, now)
+            ]
+        effects, back = self.post.woken(timer == POST_BACKGROUND, now)
+        for peer, message in back:
+            effects += self._came_back(peer, message, now)
+        return effects
+
+    def _came_back(self, peer: str, message: Message, now: float) -> list[Effect]:
+        """A node did not acknowledge: it counts as dead, and what was for keys finds another way."""
+        self.chord.suspect(peer, now)
+        effects: list[Effect] = [Changed()] if self.chord.bury(now) else []
+        if isinstance(message, Cast) and message.message is not None:
+            targets = Targets(message.lows, message.highs, message.rows)
+            if message.direct:
+                return [*effects, *self._arrive(message.message, targets, now)]
+            effects += self._cast(message.message, targets, now, message.hops + 1, message.background)
+        return effects
+
+    # --- messages
+
+    def _receive(self, sender: str, message: Message, now: float) -> list[Effect]:
+        match message:
+            case Told() | Known():
+                return self.versions.handle(Received(sender, message), now)
+            case Posted(number, inner):
+                self.chord.heard(sender, now)
+                effects: list[Effect] = [SendTo(sender, Acknowledged(number))]
+                if inner is not None and self.post.is_new(sender, number):
+                    effects += self._receive(sender, inner, now)
+                return effects
+            case Acknowledged(number):
+                self.chord.heard(sender, now)
+                self.post.acknowledged(number)
+                return []
+            case Ask() | Answer() | Locate() | Leaving():
+                return self.chord.receive(sender, message, now)
+            case Cast(message=inner) if inner is not None:
+                return self._passed(sender, message, inner, now)
+            case Stored():
+                return [Changed()] if self.store.adopt(message, self.ranges, now) else []
+            case ArcDigest() | Held():
+                self.chord.heard(sender, now)
+                return self.copying.receive(sender, message, now)
+            case Publish():
+                return self._serve(message)
+            case Notices(brokers, middles, publishes):
+                return [
+                    effect
+                    for broker, middle, publish in zip(brokers, middles.tolist(), publishes, strict=True)
+                    for effect in (self._serve(publish) if broker == self.broker else self._note(broker, middle, publish, now))
+                ]
+        return []
+
+    # --- to keys
+
+    def _passed(self, sender: str, cast: Cast, inner: Message, now: float) -> list[Effect]:
+        targets = Targets(cast.lows, cast.highs, cast.rows)
+        if cast.direct or cast.hops >= MOST_HOPS:
+            return self._arrive(inner, targets, now, direct=True)
+        if cast.first and (before := key_of(sender, self.bits)) != self.chord.me.key:
+            # Its sender has this node for its first successor. Whatever this node thinks of its predecessor, keys between are
+            # its own; else a key could go round for ever while the ring is repaired.
+            mine = targets.on((before, self.chord.me.key), self.bits)
+            rest = targets.on((self.chord.me.key, before), self.bits)
+            effects = self._arrive(inner, mine, now) if len(mine) else []
+            return [*effects, *self._cast(inner, rest, now, cast.hops, cast.background)] if len(rest) else effects
+        return self._cast(inner, targets, now, cast.hops, cast.background)
+
+    def _cast(self, message: Message, targets: Targets, now: float, hops: int = 0, background: bool = False) -> list[Effect]:
+        """m-cast: what is for keys of this node arrives, the rest goes on."""
+        mine, onward = split(self.chord.member, self.chord.fingers(now), targets, self.bits)
+        effects: list[Effect] = []
+        for peer, part in onward:
+            rows, again = np.unique(part.rows, return_inverse=True)
+            first = peer == self.chord.member.successor
+            cast = Cast(
+                part.lows, part.highs, again.astype(np.int64), hops + 1, background, first, False, _taken(message, rows)
+            )
+            effects += self.post.send(peer.name, cast, now, background)
+        return [*self._arrive(message, mine, now), *effects] if len(mine) else effects
+
+    def _arrive(self, message: Message, targets: Targets, now: float, direct: bool = False) -> list[Effect]:
+        """This node covers these keys, or stands in for the one that does."""
+        if isinstance(message, Publish):
+            rows = np.unique(targets.rows)
+            if not direct and not self.copying.ready and self.chord.member.successors:
+                again = np.searchsorted(rows, targets.rows)
+                cast = Cast(targets.lows, targets.highs, again, 0, False, False, True, message.take(rows))
+                return self.post.send(self.chord.member.successor.name, cast, now)
+            return self._match(message.take(rows), now)
+        if isinstance(message, Stored):
+            taken = message.take(np.unique(targets.rows))
+            return [Changed()] if self.store.adopt(taken, self.ranges, now) else []
+        return []
+
+    # --- events
+
+    def _publish(self, publish: Publish, now: float) -> list[Effect]:
+        events = publish.events
+        self._delivered.fresh(publish)
+        effects: list[Effect] = list(self.local.serve(events))
+        (mapping, *_) = self.ranges.in_space(events.space)
+        rows, keys = mapping.event_keys(events)
+        return [*effects, *self._cast(publish, Targets(keys, keys, rows), now)]
+
+    def _match(self, publish: Publish, now: float) -> list[Effect]:
+        """Whose clients want these events, of all whose subscriptions are held here?"""
+        events: EventBatch = self.spaces.fit(publish.events)
+        audience = self.store.audience(events.space)
+        if events.space != audience.space:
+            events = events.widened(audience.space)
+        if not len(audience) or not len(events):
+            return []
+        found = audience.tree.match_batch(events)
+        effects: list[Effect] = [Account(events, found.steps)]
+        if not len(found.ids):
+            return effects
+        rows = np.repeat(np.arange(len(events)), np.diff(found.offsets))
+        origins = audience.origin[found.ids]
+        for origin in np.unique(origins).tolist():
+            broker = audience.origins[origin]
+            if broker == publish.origin:
+                continue  # its clients have got it where it was published
+            mine = origins == origin
+            part = publish.take(np.unique(rows[mine]))
+            middle = self._middle(broker, int(audience.ids[found.ids[mine][0]])) if self._notify == "collected" else 0
+            effects += self._serve(part) if broker == self.broker else self._note(broker, middle, part, now)
+        return effects
+
+    def _middle(self, broker: str, number: int) -> int:
+        """The key in the middle of the subscription's range that touches this node's arc."""
+        lows, highs = self.store.ranges_of(broker, number)
+        if not len(lows):
+            return self.chord.me.key
+        mine = Targets(lows, highs, np.arange(len(lows))).on(self.chord.member.arc, self.bits)
+        at = int(mine.rows[0]) if len(mine) else 0
+        return int(lows[at]) + (int(highs[at]) - int(lows[at])) // 2
+
+    def _note(self, broker: str, middle: int, publish: Publish, now: float) -> list[Effect]:
+        if self._notify == "at-once":
+            return self._hand(broker, publish, now)
+        idle = not len(self._buffer)
+        self._buffer.put(Notice(broker, middle, publish))
+        return [SetTimer(FLUSH, now + self._buffer_s)] if idle else []
+
+    def _hand(self, node: str, message: Message, now: float) -> list[Effect]:
+        return self._receive(self.broker, message, now) if node == self.broker else self.post.send(node, message, now)
+
+    def _serve(self, publish: Publish) -> list[Effect]:
+        fresh = self._delivered.fresh(publish)
+        return [] if fresh is None else self.local.serve(self.spaces.fit(fresh.events))
+
+    # --- what clients of this node want
+
+    def _change(self, input: Subscribed | Unsubscribed, now: float) -> list[Effect]:
+        ids = input.ids if isinstance(input, Unsubscribed) else tuple(input.subscriptions.ids.tolist())
+        ended = [(batch, self._versions(batch)) for batch in self._of_mine(ids)]
+        self.local.change(input)
+        effects: list[Effect] = []
+        self._version += 1
+        for batch, versions in ended:
+            effects += self._tell_ended(batch, versions + 1, now)
+            for each in batch.ids.tolist():
+                del self._version_of[each]
+        self._version += 1
+        if isinstance(input, Subscribed) and len(input.subscriptions):
+            self._version_of.update(dict.fromkeys(ids, self._version))
+            effects += self._tell(input.subscriptions, now)
+        return effects
+
+    def _of_mine(self, ids: tuple[int, ...]) -> list[SubscriptionBatch]:
+        known = np.array([each for each in ids if each in self._version_of], np.int64)
+        if not len(known):
+            return []
+        parts = [(batch, np.flatnonzero(np.isin(batch.ids, known))) for batch in self.local.batches()]
+        return [batch.take(rows) for batch, rows in parts if len(rows)]
+
+    def _versions(self, batch: SubscriptionBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.array([self._version_of[each] for each in batch.ids.tolist()], np.int64)
+
+    def _targets(self, batch: SubscriptionBatch) -> tuple[SubscriptionBatch, Targets]:
+        present = batch.widened(self.spaces.present(batch.space))
+        return present, Targets(*self.ranges.of(present))
+
+    def _tell(self, batch: SubscriptionBatch, now: float, renewal: bool = False) -> list[Effect]:
+        none = np.empty(0, np.int64)
+        batch, targets = self._targets(batch)
+        lifetime_s = LIVES_FOR * self._renew_s
+        stored = Stored(self.broker, self.setup.incarnation, lifetime_s, batch, self._versions(batch), none, none, renewal)
+        return self._cast(stored, targets, now, background=renewal)
+
+    def _tell_ended(self, batch: SubscriptionBatch, versions: np.ndarray[Any, np.dtype[np.int64]], now: float) -> list[Effect]:
+        none = np.empty(0, np.int64)
+        _, targets = self._targets(batch)
+        lifetime_s = LIVES_FOR * self._renew_s
+        stored = Stored(self.broker, self.setup.incarnation, lifetime_s, None, none, batch.ids, versions)
+        return self._cast(stored, targets, now)
+
+    def _renew(self, now: float) -> list[Effect]:
+        return [effect for batch in self.local.batches() for effect in self._tell(batch, now, renewal=True)]
+
+    # --- looking inside
+
+    def sizes(self) -> Sizes:
+        shapes = [self.store.audience(space).tree.shape for space in self.store.spaces()]
+        return {
+            "links": len(self.versions.links),
+            "subscriptions": len(self.store),
+            "nodes": sum(each.nodes for each in shapes),
+            "bytes": sum(each.nbytes for each in shapes),
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {
+            **self.local.state(),
+            **self.spaces.state(),
+            "ring": self.chord.state(),
+            "ready": self.copying.ready,
+            "held": sorted(f"{key.broker}/{key.id}" for key in self.store.held((self.chord.me.key, self.chord.me.key))),
+        }
+
+
+def _taken(message: Message, rows: Any) -> Message:
+    if isinstance(message, Publish):
+        return message if len(rows) == len(message.events) else message.take(rows)
+    assert isinstance(message, Stored)
+    return message if len(rows) == len(message) else message.take(rows)

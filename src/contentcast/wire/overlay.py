@@ -1,0 +1,442 @@
+"""Messages of the structured overlay: keeping the ring, going to keys, storing subscriptions, and what was matched.
+
+    Ask            flags u8, mapping i64                         tell me what you know of the ring
+    Answer         successors u32, mapping i64 | predecessor | successors
+    Locate         key u64, hops u16 | asker                     who stands before this key? It answers the asker
+    Leaving        successors u32 | predecessor | successors
+    Posted         number i64 | another message                  to be acknowledged
+    Acknowledged   number i64
+    Cast           targets u32, hops u16, flags u8 | lows | highs | rows | another message (Publish or Stored)
+    Stored         incarnation i64, lifetime f64, subscriptions u8, versions u32, removed u32, flags u8 | broker | versions |
+                   removed | their versions | subscriptions
+    ArcDigest      low, high, digest u64, flags u8               these subscriptions touch the arc (low, high]
+    Held           low, high u64, count u32, flags u8 | brokers | incarnations | ids | versions
+    Notices        notices u32 | brokers | middles | for each: length u32, Publish
+    Mapping        version i64, flags u8 | proposer | asker | the specification as JSON
+
+Keys are unsigned and stand as the int64 of the same bits.
+Rule: nodes go by their names; where a node stands on the ring follows from its name, so no message carries it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from contentcast.model import SubscriptionBatch
+from contentcast.wire import publishing
+from contentcast.wire.fields import Ints, Reader, WireError, name_field, numbers_field, packed, texts_field, utf8
+from contentcast.wire.form import Form, Message
+from contentcast.wire.publishing import Publish
+from contentcast.wire.subscriptions import decode_subscriptions, encode_subscriptions
+
+Keys = npt.NDArray[np.uint64]
+
+ASK: Final = struct.Struct("<Bq")
+ANSWER: Final = struct.Struct("<Iq")
+LOCATE: Final = struct.Struct("<QH")
+LEAVING: Final = struct.Struct("<I")
+NUMBER: Final = struct.Struct("<q")
+CAST: Final = struct.Struct("<IHB")
+STORED: Final = struct.Struct("<qdBIIB")
+ARC_DIGEST: Final = struct.Struct("<QQQB")
+HELD: Final = struct.Struct("<QQIB")
+COUNT: Final = struct.Struct("<I")
+MAPPING: Final = struct.Struct("<qB")
+MOST_HOPS: Final = 65_535
+MOST_MAPPING_BYTES: Final = 1 << 20
+_BACKGROUND, _FIRST, _DIRECT = 1, 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Message):
+    """What do you know of the ring? `notify`: you are my first successor. `mapping`: the version of the asker's mapping."""
+
+    notify: bool
+    mapping: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Message):
+    """What the sender knows of the ring; alone on it, it is its own predecessor and has no successors."""
+
+    predecessor: str
+    successors: tuple[str, ...]
+    mapping: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Locate(Message):
+    """The node that has the key between itself and its first successor answers `asker`."""
+
+    key: int
+    asker: str
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving(Message):
+    """The sender leaves the ring; these were its neighbours."""
+
+    predecessor: str
+    successors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posted(Message):
+    """A message that is sent again until it is acknowledged, or given up."""
+
+    number: int
+    message: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged(Message):
+    number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cast(Message):
+    """For the nodes that cover the keys lows[i]..highs[i]: row `rows[i]` of what the message brings.
+
+    `first`: the receiver is the sender's first successor, so all keys between them are its own. `direct`: the receiver stands
+    in for somebody who has not got its subscriptions yet. `background`: it only renews what should be there.
+    """
+
+    lows: Keys
+    highs: Keys
+    rows: Ints
+    hops: int = 0
+    background: bool = False
+    first: bool = False
+    direct: bool = False
+    message: Message | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored(Message):
+    """Subscriptions of the clients of `broker`, in one of its lives; each with the number of its version. Removed ones too.
+
+    They are to be kept for `lifetime_s`, unless renewed. `renewal`: nothing in it should be news.
+    """
+
+    broker: str
+    incarnation: int
+    lifetime_s: float
+    batch: SubscriptionBatch | None
+    versions: Ints
+    removed: Ints
+    removed_versions: Ints
+    renewal: bool = False
+
+    def __len__(self) -> int:
+        return len(self.versions) + len(self.removed)
+
+    def take(self, rows: Ints) -> Stored:
+        """The subscriptions of these rows, ascending and each once; rows behind the subscriptions are removed ones."""
+        count = len(self.versions)
+        kept, gone = rows[rows < count], rows[rows >= count] - count
+        batch = None if self.batch is None or not len(kept) else self.batch.take(kept)
+        return Stored(
+            self.broker,
+            self.incarnation,
+            self.lifetime_s,
+            batch,
+            self.versions[kept],
+            self.removed[gone],
+            self.removed_versions[gone],
+            self.renewal,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ArcDigest(Message):
+    """What the sender holds on the arc, as one number. `same`: an answer, the receiver holds the same."""
+
+    low: int
+    high: int
+    digest: int
+    same: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held(Message):
+    """Entry i: subscription ids[i] of brokers[i] in that life and version. `wanted`: send me these; else: I hold these."""
+
+    low: int
+    high: int
+    wanted: bool
+    brokers: tuple[str, ...]
+    incarnations: Ints
+    ids: Ints
+    versions: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Notices(Message):
+    """Events i were matched for broker i; they are gathered at the node that covers key middles[i]."""
+
+    brokers: tuple[str, ...]
+    middles: Keys
+    publishes: tuple[Publish, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping(Message):
+    """A version of the mapping on its way round the ring, from its proposer back to it; `commit`: everybody has prepared it.
+
+    `asked`: not on its way round, but the answer to somebody who has an older one.
+    """
+
+    version: int
+    proposer: str
+    specification: str
+    commit: bool = False
+    asked: bool = False
+
+
+# --- bytes
+
+
+def _keys_field(keys: Keys) -> bytes:
+    return numbers_field(keys.view(np.int64))
+
+
+def _names(names: tuple[str, ...], what: str) -> bytes:
+    return texts_field([utf8(each, what) for each in names])
+
+
+def _encode_answer(message: Answer) -> bytes:
+    head = packed(ANSWER, "an Answer", len(message.successors), message.mapping)
+    return head + name_field(message.predecessor, "the predecessor") + _names(message.successors, "a successor")
+
+
+def _decode_answer(reader: Reader) -> Answer:
+    count, mapping = reader.unpack(ANSWER, "an Answer")
+    before = reader.name("the predecessor")
+    return Answer(before, tuple(reader.names(count, "the successors")), mapping)
+
+
+def _decode_ask(reader: Reader) -> Ask:
+    notify, mapping = reader.unpack(ASK, "an Ask")
+    return Ask(bool(notify), mapping)
+
+
+def _encode_locate(message: Locate) -> bytes:
+    return packed(LOCATE, "a Locate", message.key, message.hops) + name_field(message.asker, "the asker")
+
+
+def _decode_locate(reader: Reader) -> Locate:
+    key, hops = reader.unpack(LOCATE, "a Locate")
+    return Locate(key, reader.name("the asker"), hops)
+
+
+def _encode_leaving(message: Leaving) -> bytes:
+    head = packed(LEAVING, "a Leaving", len(message.successors))
+    return head + name_field(message.predecessor, "the predecessor") + _names(message.successors, "a successor")
+
+
+def _decode_leaving(reader: Reader) -> Leaving:
+    (count,) = reader.unpack(LEAVING, "a Leaving")
+    before = reader.name("the predecessor")
+    return Leaving(before, tuple(reader.names(count, "the successors")))
+
+
+def _encode_cast(message: Cast) -> bytes:
+    flags = _BACKGROUND * message.background | _FIRST * message.first | _DIRECT * message.direct
+    head = packed(CAST, "a Cast", len(message.lows), message.hops, flags)
+    return head + _keys_field(message.lows) + _keys_field(message.highs) + numbers_field(message.rows)
+
+
+def _decode_cast(reader: Reader) -> Cast:
+    count, hops, flags = reader.unpack(CAST, "a Cast")
+    lows = reader.numbers(count, "the first keys").view(np.uint64)
+    highs = reader.numbers(count, "the last keys").view(np.uint64)
+    if (highs < lows).any():
+        raise WireError("a Cast: a range of keys ends before it begins")
+    rows = reader.within(count, 1 << 32, "the rows of a Cast")
+    return Cast(lows, highs, rows, hops, bool(flags & _BACKGROUND), bool(flags & _FIRST), bool(flags & _DIRECT))
+
+
+def _encode_stored(message: Stored) -> bytes:
+    batch = message.batch
+    head = packed(
+        STORED,
+        "a Stored",
+        message.incarnation,
+        message.lifetime_s,
+        batch is not None,
+        len(message.versions),
+        len(message.removed),
+        message.renewal,
+    )
+    return b"".join(
+        (
+            head,
+            name_field(message.broker, "the broker"),
+            numbers_field(message.versions),
+            numbers_field(message.removed),
+            numbers_field(message.removed_versions),
+            b"" if batch is None else encode_subscriptions(batch),
+        )
+    )
+
+
+def _decode_stored(reader: Reader) -> Stored:
+    incarnation, lifetime_s, has_batch, count, gone, renewal = reader.unpack(STORED, "a Stored")
+    broker = reader.name("the broker")
+    versions = reader.numbers(count, "the versions")
+    removed = reader.numbers(gone, "the removed")
+    removed_versions = reader.numbers(gone, "the versions of the removed")
+    batch = decode_subscriptions(reader) if has_batch else None
+    if (0 if batch is None else len(batch)) != count:
+        raise WireError(f"a Stored: {count} versions for {0 if batch is None else len(batch)} subscriptions")
+    if not 0 <= lifetime_s < float("inf"):
+        raise WireError(f"a Stored: subscriptions cannot live for {lifetime_s} s")
+    return Stored(broker, incarnation, lifetime_s, batch, versions, removed, removed_versions, bool(renewal))
+
+
+def _decode_digest(reader: Reader) -> ArcDigest:
+    low, high, digest, same = reader.unpack(ARC_DIGEST, "an ArcDigest")
+    return ArcDigest(low, high, digest, bool(same))
+
+
+def _encode_held(message: Held) -> bytes:
+    head = packed(HELD, "a Held", message.low, message.high, len(message.ids), message.wanted)
+    columns = (numbers_field(each) for each in (message.incarnations, message.ids, message.versions))
+    return head + _names(message.brokers, "a broker") + b"".join(columns)
+
+
+def _decode_held(reader: Reader) -> Held:
+    low, high, count, wanted = reader.unpack(HELD, "a Held")
+    brokers = tuple(reader.names(count, "the brokers"))
+    incarnations, ids, versions = (reader.numbers(count, what) for what in ("the lives", "the ids", "the versions"))
+    return Held(low, high, bool(wanted), brokers, incarnations, ids, versions)
+
+
+def _encode_notices(message: Notices) -> bytes:
+    parts = [
+        packed(COUNT, "a Notices", len(message.publishes)),
+        _names(message.brokers, "a broker"),
+        _keys_field(message.middles),
+    ]
+    for each in message.publishes:
+        raw = publishing.FORMS[0].encode(each)
+        parts += (packed(COUNT, "a notice", len(raw)), raw)
+    return b"".join(parts)
+
+
+def _decode_notices(reader: Reader) -> Notices:
+    (count,) = reader.unpack(COUNT, "a Notices")
+    brokers = tuple(reader.names(count, "the brokers"))
+    middles = reader.numbers(count, "the middles").view(np.uint64)
+    found = []
+    for _ in range(count):
+        (length,) = reader.unpack(COUNT, "the length of a notice")
+        inside = Reader(reader.take(length, "a notice"), reader.spaces)
+        found.append(publishing.FORMS[0].decode(inside))
+        inside.end("a notice")
+    return Notices(brokers, middles, tuple(found))
+
+
+def _encode_mapping(message: Mapping) -> bytes:
+    raw = utf8(message.specification, "a specification")
+    if len(raw) > MOST_MAPPING_BYTES:
+        raise WireError(f"a mapping of {len(raw):,} bytes; at most {MOST_MAPPING_BYTES:,} fit: learn fewer cuts")
+    head = packed(MAPPING, "a Mapping", message.version, 1 * message.commit | 2 * message.asked)
+    return head + name_field(message.proposer, "the proposer") + texts_field([raw])
+
+
+def _decode_mapping(reader: Reader) -> Mapping:
+    version, flags = reader.unpack(MAPPING, "a Mapping")
+    proposer = reader.name("the proposer")
+    (text,) = reader.names(1, "the specification")
+    return Mapping(version, proposer, text, bool(flags & 1), bool(flags & 2))
+
+
+def _describe_cast(message: Cast) -> str:
+    pairs = [f"{low:x}..{high:x}" for low, high in zip(message.lows.tolist()[:3], message.highs.tolist()[:3], strict=True)]
+    more = f" and {len(message.lows) - 3} more" if len(message.lows) > 3 else ""
+    flags = "".join(f" {name}" for name in ("background", "first", "direct") if getattr(message, name))
+    return f"Cast{flags} {message.hops} {' '.join(pairs)}{more}:"
+
+
+def _describe_stored(message: Stored) -> str:
+    ids = [] if message.batch is None else message.batch.ids.tolist()
+    gone = f" without {message.removed.tolist()}" if len(message.removed) else ""
+    return f"Stored {message.broker}.{message.incarnation} {ids}{gone}{' renewal' if message.renewal else ''}"
+
+
+FORMS: Final[tuple[Form[Any], ...]] = (
+    Form(
+        30,
+        Ask,
+        lambda message: packed(ASK, "an Ask", message.notify, message.mapping),
+        _decode_ask,
+        lambda message: f"Ask{' notify' if message.notify else ''}",
+        nbytes=lambda _: ASK.size,
+    ),
+    Form(31, Answer, _encode_answer, _decode_answer, lambda m: f"Answer {m.predecessor} {list(m.successors)}"),
+    Form(32, Locate, _encode_locate, _decode_locate, lambda m: f"Locate {m.key:x} for {m.asker}"),
+    Form(33, Leaving, _encode_leaving, _decode_leaving, lambda m: f"Leaving {m.predecessor} {list(m.successors)}"),
+    Form(
+        34,
+        Posted,
+        lambda message: packed(NUMBER, "a Posted", message.number),
+        lambda reader: Posted(*reader.unpack(NUMBER, "a Posted")),
+        lambda message: f"Posted {message.number}",
+        nbytes=lambda _: NUMBER.size,
+        carries="message",
+    ),
+    Form(
+        35,
+        Acknowledged,
+        lambda message: packed(NUMBER, "an Acknowledged", message.number),
+        lambda reader: Acknowledged(*reader.unpack(NUMBER, "an Acknowledged")),
+        lambda message: f"Acknowledged {message.number}",
+        nbytes=lambda _: NUMBER.size,
+    ),
+    Form(36, Cast, _encode_cast, _decode_cast, _describe_cast, carries="message"),
+    Form(
+        37,
+        Stored,
+        _encode_stored,
+        _decode_stored,
+        _describe_stored,
+        spaces=lambda message: [] if message.batch is None else [message.batch.space],
+    ),
+    Form(
+        38,
+        ArcDigest,
+        lambda m: packed(ARC_DIGEST, "an ArcDigest", m.low, m.high, m.digest, m.same),
+        _decode_digest,
+        lambda m: f"ArcDigest {m.low:x}..{m.high:x} {m.digest:x}{' same' if m.same else ''}",
+        nbytes=lambda _: ARC_DIGEST.size,
+    ),
+    Form(
+        39,
+        Held,
+        _encode_held,
+        _decode_held,
+        lambda m: f"Held {m.low:x}..{m.high:x} {'wants ' if m.wanted else ''}{m.ids.tolist()}",
+    ),
+    Form(
+        40,
+        Notices,
+        _encode_notices,
+        _decode_notices,
+        lambda m: f"Notices {[(who, each.events.ids.tolist()) for who, each in zip(m.brokers, m.publishes, strict=True)]}",
+        spaces=lambda message: [each.events.space for each in message.publishes],
+    ),
+    Form(
+        41,
+        Mapping,
+        _encode_mapping,
+        _decode_mapping,
+        lambda m: f"Mapping {m.version} of {m.proposer}{' commit' if m.commit else ''}",
+    ),
+)
