@@ -19,6 +19,7 @@ from contentcast.routing.contract import Router
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.link_matching import Hybrid, LinkMatching
 from contentcast.routing.match_first import MatchFirst
+from contentcast.routing.multicast import Multicast
 from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Life, MakeRouter, Setup
 from contentcast.routing.two_tier import TwoTier
@@ -79,6 +80,7 @@ PROTOCOLS: Final[dict[str, Protocol]] = {
         "matched where it enters, sent to the brokers that want it, matched again there",
         promises=BY_TREES | {Promise.NOTHING_FOR_NOBODY},
     ),
+    "multicast": Protocol(Multicast, "a LAN without links: each event once to the multicast group that its content maps to"),
 }
 
 
