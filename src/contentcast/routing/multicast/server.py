@@ -96,6 +96,8 @@ class Multicast:
         self.agreement = Agreement(broker, chosen, self.members, join_s)
         self.streams = Streams(broker, setup.incarnation, self.control, setup.dice)
         self.traffic = Traffic()
+        self.qualities: dict[int, Quality] = {}
+        """What single subscriptions ask for, by their ids, where it differs; a host notes it before it tells of them."""
         self._quality: Quality = quality
         self._hold_back = hold_back
         self._refresh_every_s = refresh_every_s
@@ -179,7 +181,8 @@ class Multicast:
         if change is None:
             return []
         added = () if change.added is None else change.added
-        told = self._wanted.change(change.removed or (), ((each.id, Wish(each.predicate, self._quality)) for each in added))
+        wishes = [(each.id, Wish(each.predicate, self.qualities.get(each.id, self._quality))) for each in added]
+        told = self._wanted.change(change.removed or (), wishes)
         return [*self._join(now), *self._tell_change(told)]
 
     def _tell_change(self, told: Told) -> list[Effect]:
