@@ -19,6 +19,7 @@ from contentcast.routing.contract import Router
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.link_matching import Hybrid, LinkMatching
 from contentcast.routing.match_first import MatchFirst
+from contentcast.routing.multicast import Multicast
 from contentcast.routing.overlay.router import Overlay
 from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Life, MakeRouter, Setup
@@ -93,6 +94,7 @@ PROTOCOLS: Final[dict[str, Protocol]] = {
         ALWAYS | {Promise.STEPS},
     ),
     "overlay": Protocol(Overlay, "matched where event and subscription meet on a ring of keys; needs no configuration"),
+    "multicast": Protocol(Multicast, "a LAN without links: each event once to the multicast group that its content maps to"),
 }
 
 

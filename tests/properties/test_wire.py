@@ -38,6 +38,7 @@ from contentcast.wire import (
 from contentcast.wire.columns import COLUMNS_FROM
 from contentcast.wire.fields import Reader, numbers_field
 from contentcast.wire.header import FIELDS
+from contentcast.wire.multicast import Ask, Last, Pass, Proposal, Repair, Sequenced, Wants
 from tests.properties.generate import Generator
 
 NAMES = ["a", "desk-7", "", "Zürich", "\U0001f600", "a" * 300]
@@ -112,8 +113,38 @@ class Messages:
         events = self.events()
         return Publish(self.name(), self.number(), self.number(), events, self.header(len(events)))
 
+    def keys(self) -> tuple[tuple[int, str], ...]:
+        return tuple((self.number(), self.name()) for _ in range(self.random.randint(0, 3)))
+
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        ends = sorted(self.random.sample(range(1, 10**6), 2 * self.random.randint(0, 3)))
+        return tuple(zip(ends[::2], ends[1::2], strict=True))
+
+    def lan(self) -> Message:
+        number, name = self.number, self.name
+        match self.random.choice(["wants", "ask", "proposal", "last", "repair", "pass"]):
+            case "wants":
+                added = tuple(self.subscriptions() for _ in range(self.random.randint(0, 2)))
+                removed = tuple(number() for _ in range(self.random.randint(0, 3)))
+                uses, leaving = (number(), name()), self.generate.chance(0.5)
+                return Wants(number(), number(), number(), added, removed, uses, self.keys(), leaving)
+            case "ask":
+                return Ask(name(), (number(), name()) if self.generate.chance(0.5) else None)
+            case "proposal":
+                filters = tuple(self.advertisement() for _ in range(self.random.randint(0, 3)))
+                reliable = tuple(self.generate.chance(0.5) for _ in filters)
+                return Proposal(number(), name(), name(), (name(),), tuple(name() for _ in filters), reliable, filters)
+            case "last":
+                return Last(number(), number())
+            case "repair":
+                return Repair(number(), name(), name(), self.spans())
+            case _:
+                return Pass(number(), name(), name(), self.spans(), number())
+
     def plain(self) -> Message:
-        match self.random.choice(["publish", "interest", "neighbours", "spaces", "advertisements", "known"]):
+        match self.random.choice(["publish", "interest", "neighbours", "spaces", "advertisements", "known", "lan"]):
+            case "lan":
+                return self.lan()
             case "publish":
                 return self.publish()
             case "interest":
@@ -137,6 +168,8 @@ class Messages:
         if self.generate.chance(0.7):
             return self.plain()
         inside = self.plain() if self.generate.chance(0.7) else None
+        if self.generate.chance(0.3):
+            return Sequenced(self.number(), self.number(), inside)
         return Frame(self.number(), self.number(), self.number(), self.number(), inside)
 
 
@@ -153,6 +186,15 @@ def told(message: Message | None) -> Any:
             return "interest", origin, incarnation, since, version, batches, removed
         case Frame(session, number, of, acknowledged, inside):
             return "frame", session, number, of, acknowledged, told(inside)
+        case Sequenced(stream, number, inside):
+            return "sequenced", stream, number, told(inside)
+        case Wants():
+            batches = [(each.space, list(each)) for each in message.added]
+            said = (message.incarnation, message.since, message.version, message.removed, message.uses, message.hears)
+            return "wants", said, batches, message.leaving
+        case Proposal():
+            names = (message.number, message.proposer, message.control, message.otherwise, message.groups, message.reliable)
+            return "proposal", names, message.filters
         case _:
             return message
 
@@ -254,7 +296,7 @@ def test_damaged_messages(random: Random) -> None:
 def test_random_bytes(random: Random, data: bytes) -> None:
     messages = Messages(random)
     decoded_or_refused(data, messages.spaces)
-    decoded_or_refused(bytes([random.randint(1, 7)]) + data, messages.spaces)
+    decoded_or_refused(bytes([random.choice([*range(1, 8), *range(50, 57)])]) + data, messages.spaces)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=6), st.data())

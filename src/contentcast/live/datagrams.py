@@ -1,0 +1,176 @@
+"""UDP multicast sockets: one to send from, one for each group that was joined.
+
+    bind to the group address       so that the socket gets what was sent to the group, and not all that comes to the port
+    IP_MULTICAST_ALL off            Linux else also delivers groups that other processes of the computer have joined
+    IP_MULTICAST_LOOP on, TTL 1     receivers on the same computer get it too; no router carries it further
+    SO_RCVBUF, read back            the kernel gives less than asked for without a word; bursts are lost where it is small
+    SO_RXQ_OVFL                     the kernel counts what it dropped because the buffer was full
+
+Rule: what the kernel dropped is counted, and what could not be set up is said with what to do; nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+
+from contentcast.model import ContentcastError
+from contentcast.routing.multicast.groups import Group
+
+MOST_DATAGRAM_BYTES: Final = 1432
+"""One Ethernet frame of 1500 bytes, less 20 for IP, 8 for UDP and 40 for what tunnels and VLANs add."""
+RECEIVE_BUFFER_BYTES: Final = 4 * 2**20
+SEND_BUFFER_BYTES: Final = 2 * 2**20
+MOST_READ: Final = 1024
+"""Datagrams read at one wake-up, before others get their turn."""
+IP_MULTICAST_ALL: Final = getattr(socket, "IP_MULTICAST_ALL", 49)
+SO_RXQ_OVFL: Final = getattr(socket, "SO_RXQ_OVFL", 40)
+_DROPS: Final = struct.Struct("=I")
+_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_DROPS.size)
+
+
+class DatagramError(ContentcastError):
+    """A socket that could not be had; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The IPv4 address of the network interface that groups are joined on and sent from."""
+
+    address: str = "127.0.0.1"
+
+    def __post_init__(self) -> None:
+        try:
+            IPv4Address(self.address)
+        except ValueError:
+            raise DatagramError(f"an interface is named by its IPv4 address, as 192.168.1.7, got {self.address!r}") from None
+
+    @property
+    def is_loopback(self) -> bool:
+        return IPv4Address(self.address).is_loopback
+
+    @property
+    def packed(self) -> bytes:
+        return socket.inet_aton(self.address)
+
+
+class Sender:
+    """Sends to groups and to single peers, and gets what peers send to it alone."""
+
+    def __init__(self, interface: Interface, *, port: int = 0) -> None:
+        self.socket = _udp(interface)
+        for option, value in ((socket.IP_MULTICAST_TTL, 1), (socket.IP_MULTICAST_LOOP, 1)):
+            self.socket.setsockopt(socket.IPPROTO_IP, option, value)
+        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface.packed)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self.sent = self.refused = 0
+        """Datagrams that the kernel took, and that it refused: the network is unreachable."""
+        try:
+            self.socket.bind((interface.address, port))
+        except OSError as reason:
+            self.socket.close()
+            raise DatagramError(f"{interface.address}:{port} cannot be bound: {reason.strerror}") from None
+        self._reader = _Reader(self.socket)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.socket.getsockname()
+        return str(host), int(port)
+
+    def send(self, data: bytes, to: tuple[str, int]) -> None:
+        """Waits while the kernel's buffer is full: a fast publisher is held back here, not in a queue without end."""
+        try:
+            self.socket.sendto(data, to)
+            self.sent += 1
+        except OSError as reason:
+            if reason.errno not in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EPERM, errno.ECONNREFUSED):
+                raise
+            self.refused += 1
+
+    def read(self) -> Iterator[memoryview]:
+        return self._reader.read()
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Receiver:
+    """Everything that is sent to one group."""
+
+    def __init__(self, group: Group, interface: Interface, buffer_bytes: int = RECEIVE_BUFFER_BYTES) -> None:
+        self.group = group
+        self._membership = group.address.packed + interface.packed
+        self.socket = _udp(interface)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self.socket.bind((str(group.address), group.port))
+            self.socket.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
+            self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._membership)
+        except OSError as reason:
+            self.socket.close()
+            raise DatagramError(_joining(group, interface, reason)) from None
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+        with suppress(OSError):
+            self.socket.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
+        # Linux doubles the number for its own bookkeeping.
+        self.buffer_bytes = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+        self.socket.setblocking(False)
+        self._reader = _Reader(self.socket)
+
+    @property
+    def dropped(self) -> int:
+        """What the kernel dropped for want of room, as far as a later datagram has told."""
+        return self._reader.dropped
+
+    def read(self) -> Iterator[memoryview]:
+        """What has come. A view holds until the next one is taken."""
+        return self._reader.read()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, self._membership)
+        self.socket.close()
+
+
+class _Reader:
+    """Reads a socket until it is empty. The first read of a wake-up asks for the drop count, which costs twice as much."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.dropped = 0
+        self._socket = sock
+        self._buffer = bytearray(65_536)
+        self._view = memoryview(self._buffer)
+
+    def read(self) -> Iterator[memoryview]:
+        try:
+            size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], _ANCILLARY_BYTES, socket.MSG_DONTWAIT)
+            for level, kind, data in ancillary:
+                if level == socket.SOL_SOCKET and kind == SO_RXQ_OVFL:
+                    (self.dropped,) = _DROPS.unpack(data[: _DROPS.size])
+            yield self._view[:size]
+            receive, buffer, view = self._socket.recv_into, self._buffer, self._view
+            for _ in range(MOST_READ):
+                yield view[: receive(buffer, 0, socket.MSG_DONTWAIT)]
+        except BlockingIOError:
+            return
+
+
+def _udp(interface: Interface) -> socket.socket:
+    return socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+
+
+def _joining(group: Group, interface: Interface, reason: OSError) -> str:
+    if reason.errno == errno.EADDRINUSE:
+        return f"{group} is taken by a program that does not share it; take another port"
+    if reason.errno in (errno.ENODEV, errno.EADDRNOTAVAIL):
+        return f"no interface has the address {interface.address}; see `ip -4 address` for those that there are"
+    if reason.errno == errno.ENOBUFS:
+        return f"{group}: this computer may join no more groups; raise net.ipv4.igmp_max_memberships"
+    return f"{group} cannot be joined on {interface.address}: {reason.strerror}"

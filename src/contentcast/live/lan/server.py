@@ -1,0 +1,367 @@
+"""The host of a LAN's router: real groups, real time, inside the process of its clients.
+
+    a client publishes    router -> Deliver: the clients of this process are called; SendGroup: bytes, datagrams, the wire
+    datagrams come        all that one wake-up brings are put together and decoded, then the router hears them
+    a timer is due        the router is woken
+
+Source: Eide et al. 2003, sections 5.1 to 5.4. At the start the control group is probed: a network that swallows multicast is
+noticed and said, and `auto` then sends a copy to each peer.
+Rule: an event that only clients of this process want never becomes bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from contentcast.hosting.perform import How, perform
+from contentcast.hosting.timers import Timers
+from contentcast.live.datagrams import RECEIVE_BUFFER_BYTES, Receiver, Sender
+from contentcast.live.lan.options import LanError, LanOptions
+from contentcast.live.lan.packets import Assembler, Cutter
+from contentcast.model import EventBatch, Space
+from contentcast.routing.contract import (
+    Account,
+    Changed,
+    Declared,
+    Deliver,
+    Input,
+    Join,
+    Leave,
+    Received,
+    SendGroup,
+    SetTimer,
+    Started,
+    Stopping,
+    Timer,
+    TimerFired,
+    Via,
+)
+from contentcast.routing.dice import Dice
+from contentcast.routing.multicast import Group, Multicast
+from contentcast.routing.setup import Setup
+from contentcast.wire import DeclaredSpaces, Message, Publish, SpaceVersions, WireError, decode, encode, spaces_of
+from contentcast.wire.multicast import Ask
+from contentcast.wire.sizes import event_bytes
+
+HOST: Final = "the LAN server"
+PROBE_S: Final = 0.3
+"""How long the own probe may take to come back through the group."""
+PEERS_CHECKED_S: Final = 1.0
+"""After this long a peer that is heard alone, but not over the group, is behind something that swallows multicast."""
+ASK_EVERY_S: Final = 0.1
+"""A sender whose messages cannot be read is asked to tell its spaces at most this often."""
+FILLED: Final = 0.92
+"""How full a datagram is made with events: written by columns they take a little more than counted by rows."""
+
+log = logging.getLogger("contentcast.lan")
+Hand = Callable[[EventBatch], None]
+
+
+class LanServer:
+    """Made with `LanOptions`; `start` before, `stop` after. All clients of a process may share one."""
+
+    def __init__(self, options: LanOptions) -> None:
+        self.options = options
+        self.sender_id = secrets.randbits(64) | 1
+        self.name = f"{self.sender_id:016x}"
+        self.mode = "multicast"
+        self.undecodable: Counter[str] = Counter()
+        """Messages that could not be read, by the reason."""
+        setup = Setup(dice=Dice(secrets.randbits(64)), count_steps=False)
+        self.router = Multicast(self.name, setup, mapping=options.mapping, quality=options.quality)
+        self.hands: dict[str, Hand] = {}
+        """Subscriber -> what is called with its events."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called after every input: for those who wait for a fact."""
+        self._next_event = secrets.randbits(38) << 24
+        self._next_number = 0
+        self._spaces = SpaceVersions()
+        self._loop: asyncio.AbstractEventLoop
+        self._sender: Sender
+        self._cutter = Cutter(self.sender_id, options.key)
+        self._alone = Assembler("", self.sender_id, options.key)
+        self._receivers: dict[str, tuple[Receiver, Assembler]] = {}
+        self._addresses: dict[str, tuple[str, int]] = {}
+        self._timers = Timers()
+        self._handles: dict[Timer, asyncio.TimerHandle] = {}
+        self._waiting: deque[Input] = deque()
+        self._handling = self._running = False
+        self._asked: dict[str, float] = {}
+        self._heard: dict[str, set[int]] = {"group": set(), "alone": set()}
+        self._how: How = {
+            SendGroup: self._send_group,
+            Join: self._join,
+            Leave: self._leave,
+            Deliver: self._deliver,
+            SetTimer: self._set_timer,
+            Account: lambda effect: None,
+            Changed: lambda effect: None,
+        }
+
+    # --- life
+
+    async def start(self) -> LanServer:
+        self._loop = asyncio.get_running_loop()
+        self._sender = Sender(self.options.interface, port=self.options.port)
+        self._loop.add_reader(self._sender.socket, self._read_alone)
+        self._running = True
+        try:
+            if self.options.mode == "fanout":
+                self.mode = "fanout"
+            else:
+                self._open(self.router.control)
+                await self._probe()
+            self.put(Started())
+        except BaseException:
+            self._close()
+            raise
+        if self.options.mode == "auto" and self.options.peers and self.mode == "multicast":
+            self._loop.call_later(PEERS_CHECKED_S, self._check_peers)
+        return self
+
+    async def stop(self) -> None:
+        if self._running:
+            self.put(Stopping())
+            self._close()
+
+    def _close(self) -> None:
+        self._running = False
+        for group in list(self._receivers):
+            self._leave(Leave(group))
+        for handle in self._handles.values():
+            handle.cancel()
+        self._loop.remove_reader(self._sender.socket)
+        self._sender.close()
+
+    # --- does multicast work here?
+
+    async def _probe(self) -> None:
+        """An empty message to the control group, and one to each peer alone."""
+        control = self.router.control
+        receiver, assembler = self._receivers[control]
+        until = self._loop.time() + PROBE_S
+        while assembler.losses.own == 0 and self._loop.time() < until:
+            self._send_bytes(b"", control)
+            await asyncio.sleep(0.02)
+        for peer in self.options.peers:
+            for datagram in self._cutter.cut(b"", control, fan_out=True):
+                self._sender.send(datagram, peer)
+        if assembler.losses.own:
+            return
+        what = f"multicast does not work on {self.options.interface.address}: a datagram to {receiver.group} did not come back"
+        if self.options.mode == "auto" and self.options.peers:
+            log.warning("%s; sending a copy to each of %d peers", what, len(self.options.peers))
+            self.mode = "fanout"
+            return
+        raise LanError(f"{what}; name the other servers (peer=host:port) for a copy to each, or take another interface")
+
+    def _check_peers(self) -> None:
+        """A peer that reaches this server alone, but not through the group: something between them swallows multicast."""
+        swallowed = self._heard["alone"] - self._heard["group"]
+        if self._running and swallowed and self.mode == "multicast":
+            log.warning("the network swallows multicast: %d peers are heard only alone; sending a copy to each", len(swallowed))
+            self.mode = "fanout"
+            self.put(TimerFired(Timer("answer")))
+
+    # --- inputs
+
+    def put(self, input: Input) -> None:
+        """Tells the router something, now or after what it is being told."""
+        self._waiting.append(input)
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._waiting:
+                perform(self.router.handle(self._waiting.popleft(), self._loop.time()), self._how, HOST)
+        finally:
+            self._handling = False
+        self.changed()
+
+    def event_ids(self, count: int) -> int:
+        """The first of so many ids for events. Where a server begins is chance, so that ids of two servers hardly meet."""
+        first = self._next_event
+        self._next_event += count
+        return first
+
+    def next_number(self) -> int:
+        """For a subscription or an advertisement."""
+        self._next_number += 1
+        return self._next_number
+
+    def declare(self, space: Space) -> Space:
+        """From now on this process reads and writes the space, and says so."""
+        self.put(Declared(space))
+        present = self.router.spaces.named()[space.name]
+        self._spaces.declare(space)
+        self._spaces.declare(present)
+        return present
+
+    def space(self, name: str) -> Space | None:
+        return self.router.spaces.named().get(name)
+
+    # --- datagrams that come
+
+    def _open(self, group: str) -> None:
+        if group in self._receivers or (self.mode == "fanout" and self.options.mode == "fanout"):
+            return
+        receiver = Receiver(Group.of(group), self.options.interface)
+        if receiver.buffer_bytes < RECEIVE_BUFFER_BYTES:
+            log.info("%s: the kernel gave a buffer of %d bytes; raise net.core.rmem_max", group, receiver.buffer_bytes)
+        self._receivers[group] = (receiver, Assembler(group, self.sender_id, self.options.key))
+        self._loop.add_reader(receiver.socket, self._read, group)
+
+    def _read(self, group: str) -> None:
+        receiver, assembler = self._receivers[group]
+        take = assembler.take
+        came = [whole for data in receiver.read() if (whole := take(data)) is not None]
+        self._heard["group"].update(each.sender for each in came)
+        self._arrive([(each.sender, group, each.payload) for each in came if each.payload])
+
+    def _read_alone(self) -> None:
+        came = [whole for data in self._sender.read() if (whole := self._alone.take(data)) is not None]
+        self._heard["alone"].update(each.sender for each in came)
+        joined = {self.router.control, *self.router.state()["groups"]} if came else set()
+        self._arrive([(each.sender, each.group, each.payload) for each in came if each.payload and each.group in joined])
+
+    def _arrive(self, came: list[tuple[int, str, bytes]]) -> None:
+        for sender, group, payload in came:
+            message = self._decoded(sender, payload)
+            if message is not None and self._running:
+                self.put(Received(f"{sender:016x}", message, Via("group", group)))
+
+    def _decoded(self, sender: int, payload: bytes) -> Message | None:
+        try:
+            message = decode(payload, self._spaces)
+        except WireError as reason:
+            self.undecodable[str(reason)] += 1
+            self._ask(f"{sender:016x}")
+            return None
+        if isinstance(message, DeclaredSpaces):
+            for space in message.spaces:
+                self._spaces.declare(space)
+        return message
+
+    def _ask(self, sender: str) -> None:
+        """Perhaps its spaces are not known here yet."""
+        now = self._loop.time()
+        if now - self._asked.get(sender, -ASK_EVERY_S) >= ASK_EVERY_S:
+            self._asked[sender] = now
+            self._send_bytes(encode(Ask(sender)), self.router.control)
+
+    # --- effects
+
+    def _join(self, effect: Join) -> None:
+        self._open(effect.group)
+
+    def _leave(self, effect: Leave) -> None:
+        found = self._receivers.pop(effect.group, None)
+        if found is not None:
+            self._loop.remove_reader(found[0].socket)
+            found[0].close()
+
+    def _send_group(self, effect: SendGroup) -> None:
+        message = effect.message
+        for space in spaces_of(message):
+            self._spaces.declare(space)
+        payload = encode(message)
+        room = self._cutter.room(effect.group, self.mode == "fanout")
+        if len(payload) <= room or not isinstance(message, Publish) or len(message.events) == 1:
+            self._send_bytes(payload, effect.group)
+            return
+        # Events travel in datagrams of their own, so that a lost one takes few others with it.
+        overhead = len(encode(message.take(np.empty(0, np.int64))))
+        for rows in _filled(event_bytes(message.events), FILLED * (room - overhead)):
+            part = Publish(message.origin, message.incarnation, message.serial, message.events.slice(rows.start, len(rows)))
+            self._send_bytes(encode(part), effect.group)
+
+    def _send_bytes(self, payload: bytes, group: str) -> None:
+        if self.mode == "fanout":
+            for datagram in self._cutter.cut(payload, group, fan_out=True):
+                for peer in self.options.peers:
+                    self._sender.send(datagram, peer)
+            return
+        address = self._addresses.get(group)
+        if address is None:
+            parsed = Group.of(group)
+            address = self._addresses[group] = (str(parsed.address), parsed.port)
+        for datagram in self._cutter.cut(payload, group):
+            self._sender.send(datagram, address)
+
+    def _deliver(self, effect: Deliver) -> None:
+        events, hands, subscribers = effect.events, self.hands, effect.subscribers
+        if len(events) == 1:
+            for who in effect.who.tolist():
+                hands[subscribers[who]](events)
+            return
+        for who in np.unique(effect.who).tolist():
+            rows = effect.rows[effect.who == who]
+            hands[subscribers[who]](events if len(rows) == len(events) else events.take(rows))
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        at = self._timers.set(effect, self._loop.time())
+        if at is not None:
+            self._plan(effect.timer, at)
+
+    def _plan(self, timer: Timer, at: float) -> None:
+        before = self._handles.pop(timer, None)
+        if before is not None:
+            before.cancel()
+        self._handles[timer] = self._loop.call_at(at, self._wake, timer, at)
+
+    def _wake(self, timer: Timer, at: float) -> None:
+        self._handles.pop(timer, None)
+        woken = self._timers.wake(timer, at)
+        if woken is True:
+            self.put(TimerFired(timer))
+        elif woken is not None:
+            self._plan(timer, woken)
+
+    # --- looking inside
+
+    def state(self) -> dict[str, Any]:
+        """What the router knows, how datagrams travel, and what was lost where."""
+        groups = {
+            group: {
+                "received": each.losses.received,
+                "missing": each.losses.missing,
+                "dropped by the kernel": receiver.dropped,
+                "unfinished": each.losses.unfinished,
+                "foreign": each.losses.foreign,
+                "unsigned": each.losses.unsigned,
+                "replayed": each.losses.replayed,
+                "buffer bytes": receiver.buffer_bytes,
+            }
+            for group, (receiver, each) in sorted(self._receivers.items())
+        }
+        return {
+            "name": self.name,
+            "at": time.time(),
+            "mode": self.mode,
+            "interface": self.options.interface.address,
+            "signed": self.options.key is not None,
+            "datagrams": {"sent": self._sender.sent, "refused": self._sender.refused, "groups": groups},
+            "undecodable": dict(self.undecodable),
+            **self.router.state(),
+        }
+
+
+def _filled(sizes: Any, room: float) -> list[range]:
+    """Rows one after the other into datagrams: as many as fit into each, at least one."""
+    ends = np.cumsum(sizes)
+    found: list[range] = []
+    begin = 0
+    while begin < len(ends):
+        before = int(ends[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + room, side="right")))
+        found.append(range(begin, end))
+        begin = end
+    return found
