@@ -1,0 +1,1 @@
+"""Live brokers and their clients, over real sockets."""
