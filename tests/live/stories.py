@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import signal
@@ -129,3 +130,45 @@ class Process:
         if self.running.poll() is None:
             self.running.kill()
         self.running.wait()
+
+
+class Proxy:
+    """Stands between a client and its broker: it can hold back what the broker answers, and cut all connections."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._address = broker.addresses[0]
+        self.answers = True
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
+        self.url = ""
+
+    async def __aenter__(self) -> Proxy:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"contentcast://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(self._address.host, self._address.port)
+        self._writers += [writer, back]
+        for source, sink, is_answer in ((reader, back, False), (there, writer, True)):
+            self._tasks.add(asyncio.create_task(self._carry(source, sink, is_answer)))
+
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, is_answer: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(65536):
+                if self.answers or not is_answer:
+                    sink.write(data)
+                    await sink.drain()
+        sink.close()
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        self.cut()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -142,6 +142,8 @@ class Serving:
         """The client is gone; what it wanted ends. It says everything again when it comes back."""
         if self.sessions.get(session.name) is session:
             del self.sessions[session.name]
+        if session.cut:
+            self._host.note("slow client cut off", client=session.name, reason=session.cut)
         ids = tuple(each.id for each in session.subscriptions.values())
         for each in session.subscriptions.values():
             self._deliveries.drop(_router_name(session, each.id))

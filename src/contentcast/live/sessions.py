@@ -17,7 +17,7 @@ from contentcast.live.limits import LimitError, Limits, OnSlow
 from contentcast.live.links.connection import Connection
 from contentcast.model import Space
 from contentcast.wire import frame
-from contentcast.wire.client import Failed, encode_delivery
+from contentcast.wire.client import encode_delivery
 
 Ints = npt.NDArray[np.int64]
 
@@ -54,6 +54,8 @@ class Session:
     _untold: int = 0
     """The part of `missed` that the client was not told of yet."""
     paused: bool = False
+    cut: str = ""
+    """Why this broker has ended the connection."""
     tokens: float = 0.0
     tokens_at: float = 0.0
 
@@ -82,8 +84,8 @@ class Session:
             case "skip":  # what does not fit
                 self._leave_out(count)
             case "disconnect":
-                reason = f"{self.name} does not take what it subscribes to: {self.connection.queued:,} bytes wait for it"
-                self.connection.send(Failed(0, "slow-consumer", str(LimitError("client_queue_bytes", reason))))
+                self._leave_out(count)
+                self.cut = f"{self.connection.queued:,} bytes wait for it (limit client_queue_bytes)"
                 self.connection.abort()
 
     def _leave_out(self, count: int) -> None:

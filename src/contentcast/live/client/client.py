@@ -19,7 +19,7 @@ import ssl
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -181,6 +181,12 @@ class Client:
         """`async for batch in client.batches(...)`: an `EventBatch` each."""
         return Batches(lambda: self.subscribe(space, predicate, on_slow=on_slow, durable=durable))
 
+    @overload
+    async def publish(self, space: str | Space, events: Any, *, wait: Literal[True] = True) -> Receipt: ...
+
+    @overload
+    async def publish(self, space: str | Space, events: Any, *, wait: Literal[False]) -> asyncio.Future[Receipt]: ...
+
     async def publish(self, space: str | Space, events: Any, *, wait: bool = True) -> Receipt | asyncio.Future[Receipt]:
         """A dict, a list of dicts, an `EventBatch`, Arrow or pandas.
 
@@ -190,16 +196,15 @@ class Client:
         self._check_open()
         found = await self._space(space)
         if isinstance(events, Mapping):
-            future = await self._publishing.one(found, events)
+            future = await self._publishing.one(found, events, wait)
         else:
-            future = await self._publishing.many(as_batch(found, events))
+            future = await self._publishing.many(as_batch(found, events), wait)
         return await future if wait else future
 
     async def flush(self) -> None:
         """Everything that was published so far is accepted; raises if some of it was refused meanwhile."""
-        while len(self._publishing):
-            self._check_open()
-            await asyncio.sleep(0.001)
+        self._check_open()
+        await self._publishing.flush()
 
     async def advertise(self, space: str | Space, predicate: str = "TRUE") -> Advertised:
         """Says what this client may publish."""

@@ -56,6 +56,8 @@ class Publishing:
         self._gathered_count = 0
         self._room = asyncio.Event()
         self._room.set()
+        self._refused: BaseException | None = None
+        """The first refusal of an event for whose receipt nobody waits: `flush` raises it."""
 
     def __len__(self) -> int:
         """Events that were published and not accepted yet."""
@@ -63,31 +65,51 @@ class Publishing:
 
     # --- publishing
 
-    async def one(self, space: Space, event: Mapping[str, Any]) -> asyncio.Future[Receipt]:
+    async def one(self, space: Space, event: Mapping[str, Any], wait: bool) -> asyncio.Future[Receipt]:
         """One event, with all others of this wake-up."""
         await self._wait_for_room()
-        future: asyncio.Future[Receipt] = self._loop.create_future()
-        future.add_done_callback(_looked_at)
+        future = self._future(wait)
         self._gathered.setdefault(space, []).append((event, future))
         self._gathered_count += 1
         self._wake()
         return future
 
-    async def many(self, batch: EventBatch) -> asyncio.Future[Receipt]:
-        """A batch; the receipt comes when its last part was accepted."""
+    async def many(self, batch: EventBatch, wait: bool) -> asyncio.Future[Receipt]:
+        """A batch; the receipt comes when its last part was accepted, or one was refused."""
         self.send_gathered()
-        last: asyncio.Future[Receipt] = self._loop.create_future()
-        last.add_done_callback(_looked_at)
+        last = self._future(wait)
         size = max(1, batch.records.nbytes // max(1, len(batch)))
         rows = max(1, min(MOST_ROWS, MOST_BATCH_BYTES // size))
         for begin in range(0, len(batch), rows):
             await self._wait_for_room()
             part = batch.slice(begin, rows)
-            waiting = [(last, len(batch))] if begin + rows >= len(batch) else []
-            self._post(part, waiting)
+            if last.done():  # a part was refused
+                break
+            is_last = begin + rows >= len(batch)
+            self._post(part, [(last, len(batch) if is_last else 0)])
         if not len(batch):
             last.set_result(Receipt(0))
         return last
+
+    def _future(self, wait: bool) -> asyncio.Future[Receipt]:
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        if not wait:
+            future.add_done_callback(self._settled)
+        return future
+
+    def _settled(self, future: asyncio.Future[Receipt]) -> None:
+        if not future.cancelled() and (reason := future.exception()) is not None and self._refused is None:
+            self._refused = reason
+
+    async def flush(self) -> None:
+        """All is accepted; raises the first refusal that nobody has waited for."""
+        while len(self):
+            self._room.clear()
+            await self._room.wait()
+        await asyncio.sleep(0)  # refusals of this very wake-up are noted
+        if self._refused is not None:
+            reason, self._refused = self._refused, None
+            raise reason
 
     async def _wait_for_room(self) -> None:
         while self._events + self._gathered_count >= self.window_events or self._bytes >= self.window_bytes:
@@ -96,8 +118,11 @@ class Publishing:
 
     def send_gathered(self) -> None:
         """Called at the end of a wake-up."""
+        if not self._gathered:
+            return
         gathered, self._gathered = self._gathered, {}
         self._gathered_count = 0
+        self._room.set()
         for space, entries in gathered.items():
             try:
                 batch = EventBatch.from_dicts(space, [event for event, _ in entries], on_error="reject")
@@ -130,7 +155,7 @@ class Publishing:
             _, sent = self._under_way.popitem(last=False)
             self._settle(sent)
             for future, count in sent.waiting:
-                if not future.done():
+                if count and not future.done():
                     future.set_result(Receipt(count, duplicate))
 
     def failed(self, number: int, reason: ContentcastError) -> None:
@@ -159,18 +184,13 @@ class Publishing:
                 _fail(future, reason)
         self._under_way.clear()
         self._gathered.clear()
+        self._events = self._bytes = self._gathered_count = 0
         self._room.set()
 
 
 def _fail(future: asyncio.Future[Receipt], reason: Exception) -> None:
     if not future.done():
         future.set_exception(reason)
-
-
-def _looked_at(future: asyncio.Future[Receipt]) -> None:
-    """Who does not wait for a receipt is not told by the event loop that nobody looked at it."""
-    if not future.cancelled():
-        future.exception()
 
 
 def as_batch(space: Space, events: Any) -> EventBatch:

@@ -92,9 +92,7 @@ class SyncClient:
     def publish(self, space: str | Space, events: Any, *, wait: bool = True) -> Receipt | Future[Receipt]:
         """As `Client.publish`; with `wait=False` a future of `concurrent.futures`."""
         if wait:
-            receipt = self.call(self._client.publish(space, events))
-            assert isinstance(receipt, Receipt)
-            return receipt
+            return self.call(self._client.publish(space, events))
         sent = self.call(self._client.publish(space, events, wait=False))
         return asyncio.run_coroutine_threadsafe(_waited(sent), self._loop)
 
