@@ -1,5 +1,8 @@
 """contentcast: content-based publish/subscribe. Say what you want as a predicate; every matching event reaches you."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from contentcast.language import (
     PredicateError,
     advertisement,
@@ -23,6 +26,9 @@ from contentcast.model import (
     read_events,
 )
 
+if TYPE_CHECKING:
+    from contentcast.live.client import connect, connect_sync
+
 __all__ = [
     "Advertisement",
     "Attribute",
@@ -36,6 +42,8 @@ __all__ = [
     "SpaceError",
     "Subscription",
     "advertisement",
+    "connect",
+    "connect_sync",
     "covers",
     "overlaps",
     "parse_many",
@@ -44,3 +52,10 @@ __all__ = [
     "subscription",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """What needs an event loop is loaded when it is first used."""
+    if name in ("connect", "connect_sync"):
+        return getattr(import_module("contentcast.live.client"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

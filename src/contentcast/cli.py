@@ -17,12 +17,15 @@ import typer
 from typer.core import TyperGroup
 
 from contentcast import ContentcastError, __version__
+from contentcast.commands.broker import broker
 from contentcast.commands.experiment import experiment
 from contentcast.commands.match import match
 from contentcast.commands.progress import progress
+from contentcast.commands.publish import publish
 from contentcast.commands.run import run
 from contentcast.commands.settings import setting
 from contentcast.commands.simulate import simulate
+from contentcast.commands.subscribe import subscribe
 
 if TYPE_CHECKING:
     from contentcast.model import Constraint, Predicate
@@ -33,6 +36,9 @@ EXAMPLES: Final = {
     "simulate": "contentcast simulate --scenario gryphon --events 500",
     "match": "contentcast match market --out matched",
     "experiment": "contentcast experiment link-matching/chart3 --quick",
+    "broker": "contentcast broker --name nyc",
+    "subscribe": 'contentcast subscribe trades "price < 120"',
+    "publish": "contentcast publish trades events.jsonl",
     "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
@@ -213,6 +219,9 @@ app.command(name="experiment", epilog=_example("experiment"))(experiment)
 app.command(name="run", epilog=_example("run"))(run)
 app.command(name="match", epilog=_example("match"))(match)
 app.command(name="simulate", epilog=_example("simulate"))(simulate)
+app.command(name="broker", epilog=_example("broker"))(broker)
+app.command(name="subscribe", epilog=_example("subscribe"))(subscribe)
+app.command(name="publish", epilog=_example("publish"))(publish)
 
 
 if __name__ == "__main__":

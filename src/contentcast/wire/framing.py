@@ -73,28 +73,30 @@ class Unframer:
         return len(self._waiting)
 
     def _payload(self, at: int) -> bytes | None:
-        """The payload of the frame that begins there, if all of it has come."""
-        waiting = self._waiting
-        # A stranger is found out by its first bytes, not only once it has sent as many as a header.
-        seen = bytes(waiting[at : at + len(MAGIC)])
-        if not MAGIC.startswith(seen):
-            raise WireError(
-                f"a frame begins with {MAGIC!r}, got {bytes(waiting[at : at + 8])!r}; is the other side contentcast?"
-            )
-        if len(waiting) > at + len(MAGIC) and (version := waiting[at + len(MAGIC)]) != VERSION:
-            older = "this side" if version > VERSION else "the other side"
-            raise WireError(f"the other side speaks version {version} of the wire format, this one {VERSION}; upgrade {older}")
-        if len(waiting) < at + FRAME_HEADER_BYTES:
-            return None
-        _, _, length = _START.unpack_from(waiting, at)
-        if not 0 < length <= self.most_bytes:
-            raise WireError(f"a frame of {length} bytes; from 1 to {self.most_bytes} are accepted here")
-        begin = at + FRAME_HEADER_BYTES
-        if len(waiting) < begin + length:
-            return None
-        payload = bytes(memoryview(waiting)[begin : begin + length])
-        (check,) = _CHECK.unpack_from(waiting, at + _START.size)
-        found = crc32(payload, crc32(waiting[at + len(MAGIC) : at + _START.size]))
-        if found != check:
-            raise WireError(f"a frame of {length} bytes has the checksum {found:08x} and says {check:08x}; it was damaged")
-        return payload
+        return payload_at(self._waiting, at, len(self._waiting), self.most_bytes)
+
+
+def payload_at(waiting: bytearray | memoryview, at: int, end: int, most_bytes: int) -> bytes | None:
+    """The payload of the frame that begins at `at`, if all of it stands before `end`."""
+    # A stranger is found out by its first bytes, not only once it has sent as many as a header.
+    seen = bytes(waiting[at : min(at + len(MAGIC), end)])
+    if not MAGIC.startswith(seen):
+        shown = bytes(waiting[at : min(at + 8, end)])
+        raise WireError(f"a frame begins with {MAGIC!r}, got {shown!r}; is the other side contentcast?")
+    if end > at + len(MAGIC) and (version := waiting[at + len(MAGIC)]) != VERSION:
+        older = "this side" if version > VERSION else "the other side"
+        raise WireError(f"the other side speaks version {version} of the wire format, this one {VERSION}; upgrade {older}")
+    if end < at + FRAME_HEADER_BYTES:
+        return None
+    _, _, length = _START.unpack_from(waiting, at)
+    if not 0 < length <= most_bytes:
+        raise WireError(f"a frame of {length} bytes; from 1 to {most_bytes} are accepted here")
+    begin = at + FRAME_HEADER_BYTES
+    if end < begin + length:
+        return None
+    payload = bytes(memoryview(waiting)[begin : begin + length])
+    (check,) = _CHECK.unpack_from(waiting, at + _START.size)
+    found = crc32(payload, crc32(waiting[at + len(MAGIC) : at + _START.size]))
+    if found != check:
+        raise WireError(f"a frame of {length} bytes has the checksum {found:08x} and says {check:08x}; it was damaged")
+    return payload

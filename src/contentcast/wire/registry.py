@@ -8,7 +8,8 @@
     20-29       covering                    covering
     30-49       structured overlay          overlay
     50-59       LAN multicast               multicast
-    60-79       durable delivery, clients   durable, client
+    60-65       durable delivery            durable
+    66-79       live connections            client
     200-255     protocols from outside this package (`register`)
 
 A message names its space and does not carry it: both ends have declared it, and `spaces` finds it by name and print.
@@ -23,13 +24,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from contentcast.model import ContentcastError, EventBatch, Space
-from contentcast.wire import knowledge, multicast, overlay, publishing, sessions, summaries
+from contentcast.wire import client, knowledge, multicast, overlay, publishing, sessions, summaries
 from contentcast.wire.fields import Reader, Spaces, WireError
 from contentcast.wire.form import Form, Ints, Message
 from contentcast.wire.framing import FRAME_HEADER_BYTES
 from contentcast.wire.sizes import event_bytes
 
-FAMILIES: Final = (publishing, knowledge, sessions, summaries, overlay, multicast)
+FAMILIES: Final = (publishing, knowledge, sessions, summaries, overlay, multicast, client)
 FIRST_FROM_OUTSIDE: Final = 200
 MOST_NESTED: Final = 4
 """Messages that carry each other: a session's frame, a routed message, the events in it, and one to spare."""

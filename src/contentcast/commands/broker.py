@@ -1,0 +1,109 @@
+"""`contentcast broker`: one live broker, until Ctrl-C or SIGTERM; SIGHUP reads its configuration again.
+
+Rule: what it listens on is printed on stdout when it is ready; everything else goes to the log on stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from contentcast.commands.live_options import DEFAULT_BROKER, run_loop
+
+if TYPE_CHECKING:
+    from contentcast.live.config import BrokerConfig
+
+
+def broker(
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Where to listen; port 0 takes a free one.", show_default=DEFAULT_BROKER),
+    ] = None,
+    name: Annotated[str, typer.Option(help="Unique in the network.", show_default="made up")] = "",
+    data: Annotated[Path | None, typer.Option(help="A folder for what must survive.", show_default="in memory")] = None,
+    neighbour: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="A broker to have a link to.", show_default=False)
+    ] = None,
+    join: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="Any broker, for protocols without fixed links.", show_default=False)
+    ] = None,
+    protocol: Annotated[str, typer.Option(help="How events are routed; all brokers alike.", show_default="link-matching")] = "",
+    space: Annotated[
+        list[Path] | None, typer.Option(help="A space to declare, a .toml or .json file.", show_default=False)
+    ] = None,
+    http: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="/metrics, /healthz, /readyz and /state.", show_default=False)
+    ] = "",
+    config: Annotated[
+        Path | None, typer.Option(help="All this and more in a TOML file; options go before it.", show_default=False)
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without TLS or rights.")] = False,
+    example_config: Annotated[bool, typer.Option("--example-config", help="Print a file for --config.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON when ready, and log JSON.")] = False,
+) -> None:
+    """Run one live broker until Ctrl-C; without options on loopback, in memory."""
+    from contentcast.live.address import read_address
+    from contentcast.live.config import EXAMPLE, BrokerConfig, read_broker_config
+    from contentcast.model import Space
+
+    if example_config:
+        typer.echo(EXAMPLE, nl=False)
+        return
+    asked = listen or ([] if config else [DEFAULT_BROKER])
+    given: dict[str, Any] = {
+        "name": name,
+        "listen": tuple(map(read_address, asked)),
+        "data": data,
+        "neighbours": tuple(map(read_address, neighbour or ())),
+        "join": tuple(map(read_address, join or ())),
+        "protocol": protocol,
+        "spaces": tuple(map(Space.load, space or ())),
+        "http": http,
+        "insecure": insecure,
+        "log": "json" if as_json else "",
+    }
+    chosen = {each: value for each, value in given.items() if value}
+
+    def read() -> BrokerConfig:
+        return replace(BrokerConfig() if config is None else read_broker_config(config), **chosen)
+
+    run_loop(_serve(read(), read, as_json))
+
+
+async def _serve(config: BrokerConfig, read: Any, as_json: bool) -> None:
+    from contentcast.live.broker import Broker
+    from contentcast.live.http import serve_http
+
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    async with Broker(config) as running:
+        loop.add_signal_handler(signal.SIGHUP, lambda: running.reload(read))
+        http = await serve_http(running, config.http) if config.http else None
+        _show(running, http.address if http else "", as_json)
+        await ended.wait()
+        if http is not None:
+            await http.close()
+
+
+def _show(running: Any, http: str, as_json: bool) -> None:
+    addresses = [str(each) for each in running.addresses]
+    if as_json:
+        described = {"broker": running.name, "listen": addresses, "incarnation": running.incarnation, "http": http}
+        typer.echo(json.dumps(described))
+        return
+    at = "" if addresses[0] == DEFAULT_BROKER else f" --broker {addresses[0]}"
+    typer.echo(f"broker {running.name} listens on {', '.join(addresses)}")
+    if http:
+        typer.echo(f"its metrics are on {http}/metrics")
+    if not running.spaces.present:
+        typer.echo("Try in two other terminals:")
+        typer.echo(f'  contentcast subscribe trades "price < 120" --declare "issue string, price float"{at}')
+        typer.echo(f"""  echo '{{"issue": "IBM", "price": 119.5}}' | contentcast publish trades{at}""")

@@ -1,0 +1,214 @@
+"""What a client publishes: gathered, numbered, sent, and kept until the broker has accepted it.
+
+Events that are published one by one within one wake-up go out as one batch. No more than the broker's window is under way;
+who publishes more waits. After a reconnection what was not accepted is sent again under its old number, so that a broker that
+had it already says `duplicate` and publishes nothing twice.
+Rule: numbers ascend without gaps, and are sent in their order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from contentcast.model import ContentcastError, EventBatch, EventError, Space
+from contentcast.wire import Message
+from contentcast.wire.client import Done, Post
+
+MOST_ROWS: Final = 65_536
+MOST_BATCH_BYTES: Final = 4 * 2**20
+"""A larger batch is sent in parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The broker has accepted these events. `duplicate`: it had them already."""
+
+    events: int
+    duplicate: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Sent:
+    """A Post that is under way, and who waits for it: futures, each with the number of its events."""
+
+    post: Post
+    nbytes: int
+    waiting: list[tuple[asyncio.Future[Receipt], int]]
+
+
+class Publishing:
+    def __init__(self, publisher: str, send: Callable[[Message], None], wake: Callable[[], None]) -> None:
+        self.publisher = publisher
+        self.window_events, self.window_bytes = 1, 1
+        self._send = send
+        self._wake = wake
+        self._loop = asyncio.get_running_loop()
+        self._next = 1
+        self._under_way: OrderedDict[int, Sent] = OrderedDict()
+        self._events = self._bytes = 0
+        self._gathered: dict[Space, list[tuple[Mapping[str, Any], asyncio.Future[Receipt]]]] = {}
+        self._gathered_count = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._refused: BaseException | None = None
+        """The first refusal of an event for whose receipt nobody waits: `flush` raises it."""
+
+    def __len__(self) -> int:
+        """Events that were published and not accepted yet."""
+        return self._events + self._gathered_count
+
+    # --- publishing
+
+    async def one(self, space: Space, event: Mapping[str, Any], wait: bool) -> asyncio.Future[Receipt]:
+        """One event, with all others of this wake-up."""
+        await self._wait_for_room()
+        future = self._future(wait)
+        self._gathered.setdefault(space, []).append((event, future))
+        self._gathered_count += 1
+        self._wake()
+        return future
+
+    async def many(self, batch: EventBatch, wait: bool) -> asyncio.Future[Receipt]:
+        """A batch; the receipt comes when its last part was accepted, or one was refused."""
+        self.send_gathered()
+        last = self._future(wait)
+        size = max(1, batch.records.nbytes // max(1, len(batch)))
+        rows = max(1, min(MOST_ROWS, MOST_BATCH_BYTES // size))
+        for begin in range(0, len(batch), rows):
+            await self._wait_for_room()
+            part = batch.slice(begin, rows)
+            if last.done():  # a part was refused
+                break
+            is_last = begin + rows >= len(batch)
+            self._post(part, [(last, len(batch) if is_last else 0)])
+        if not len(batch):
+            last.set_result(Receipt(0))
+        return last
+
+    def _future(self, wait: bool) -> asyncio.Future[Receipt]:
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        if not wait:
+            future.add_done_callback(self._settled)
+        return future
+
+    def _settled(self, future: asyncio.Future[Receipt]) -> None:
+        if not future.cancelled() and (reason := future.exception()) is not None and self._refused is None:
+            self._refused = reason
+
+    async def flush(self) -> None:
+        """All is accepted; raises the first refusal that nobody has waited for."""
+        while len(self):
+            self._room.clear()
+            await self._room.wait()
+        await asyncio.sleep(0)  # refusals of this very wake-up are noted
+        if self._refused is not None:
+            reason, self._refused = self._refused, None
+            raise reason
+
+    async def _wait_for_room(self) -> None:
+        while self._events + self._gathered_count >= self.window_events or self._bytes >= self.window_bytes:
+            self._room.clear()
+            await self._room.wait()
+
+    def send_gathered(self) -> None:
+        """Called at the end of a wake-up."""
+        if not self._gathered:
+            return
+        gathered, self._gathered = self._gathered, {}
+        self._gathered_count = 0
+        self._room.set()
+        for space, entries in gathered.items():
+            try:
+                batch = EventBatch.from_dicts(space, [event for event, _ in entries], on_error="reject")
+            except ContentcastError as reason:
+                for _, future in entries:
+                    _fail(future, reason)
+                continue
+            refused = {each.event for each in batch.rejected}
+            for each in batch.rejected:
+                _fail(entries[each.event][1], EventError(str(each)))
+            waiting = [(future, 1) for at, (_, future) in enumerate(entries) if at not in refused]
+            if waiting:
+                self._post(batch, waiting)
+
+    def _post(self, batch: EventBatch, waiting: list[tuple[asyncio.Future[Receipt], int]]) -> None:
+        post = Post(self._next, batch, self.publisher)
+        self._next += 1
+        sent = Sent(post, batch.records.nbytes, waiting)
+        self._under_way[post.number] = sent
+        self._events += len(batch)
+        self._bytes += sent.nbytes
+        self._send(post)
+
+    # --- answers
+
+    def done(self, done: Done) -> None:
+        """All up to this number are accepted."""
+        duplicate = bool(done.document.get("duplicate"))
+        while self._under_way and next(iter(self._under_way)) <= done.request:
+            _, sent = self._under_way.popitem(last=False)
+            self._settle(sent)
+            for future, count in sent.waiting:
+                if count and not future.done():
+                    future.set_result(Receipt(count, duplicate))
+
+    def failed(self, number: int, reason: ContentcastError) -> None:
+        sent = self._under_way.pop(number, None)
+        if sent is not None:
+            self._settle(sent)
+            for future, _ in sent.waiting:
+                _fail(future, reason)
+
+    def _settle(self, sent: Sent) -> None:
+        self._events -= len(sent.post.events)
+        self._bytes -= sent.nbytes
+        self._room.set()
+
+    def resend(self) -> None:
+        for sent in self._under_way.values():
+            self._send(sent.post)
+
+    def give_up(self, reason: ContentcastError) -> None:
+        """The client ends: nobody will hear of what is under way."""
+        for sent in self._under_way.values():
+            for future, _ in sent.waiting:
+                _fail(future, reason)
+        for entries in self._gathered.values():
+            for _, future in entries:
+                _fail(future, reason)
+        self._under_way.clear()
+        self._gathered.clear()
+        self._events = self._bytes = self._gathered_count = 0
+        self._room.set()
+
+
+def _fail(future: asyncio.Future[Receipt], reason: Exception) -> None:
+    if not future.done():
+        future.set_exception(reason)
+
+
+def as_batch(space: Space, events: Any) -> EventBatch:
+    """A batch of many events in any of the forms that people have."""
+    match events:
+        case EventBatch():
+            if events.space == space:
+                return events
+            if space.extends(events.space):
+                return events.widened(space)
+            raise EventError(f"a batch of {events.space!r} does not fit {space!r}")
+        case pa.RecordBatch() | pa.Table():
+            return EventBatch.from_arrow(space, events)
+        case Mapping():
+            return EventBatch.from_dicts(space, [events])
+        case _ if hasattr(events, "iloc") and hasattr(events, "columns"):
+            return EventBatch.from_pandas(space, events)
+        case Sequence() if not isinstance(events, str | bytes):
+            return EventBatch.from_dicts(space, events)
+    kinds = "a dict, a list of dicts, an EventBatch, an Arrow batch or table, or a pandas DataFrame"
+    raise EventError(f"events are {kinds}, not {type(events).__name__}")

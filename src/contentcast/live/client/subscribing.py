@@ -1,0 +1,175 @@
+"""What a client has subscribed to, and how the events that come for it reach the program.
+
+    callback     deliver(event) for each event, deliver(batch) with batches=True; a coroutine is awaited
+    events       async for event in client.events("trades", "price < 120"): a dict each
+    batches      async for batch in client.batches(...): an `EventBatch` each, for those who want volume
+
+Rule: what waits here is bounded. When it is full the client stops reading, and the broker does what `on_slow` says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+
+from contentcast.model import EventBatch
+
+if TYPE_CHECKING:
+    from contentcast.live.client.client import Client
+
+MOST_WAITING: Final = 100_000
+"""Events that wait in a client for the program to take them."""
+
+Deliver = Callable[[Any], Awaitable[object] | object]
+T = TypeVar("T")
+
+
+class Subscription:
+    """One subscription of a client. It stays while the client is open, over any number of connections."""
+
+    def __init__(
+        self,
+        client: Client,
+        number: int,
+        space: str,
+        predicate: str,
+        deliver: Deliver | None,
+        batches: bool = False,
+        on_slow: str = "",
+        durable: str = "",
+    ) -> None:
+        self.number = number
+        self.space = space
+        self.predicate = predicate
+        self.on_slow = on_slow
+        self.durable = durable
+        self.id = 0
+        """Its id in the network, which may be another after a reconnection."""
+        self.narrowed: str | None = None
+        """What the broker made of the predicate, if its rights allow less than was asked for."""
+        self.missed = 0
+        """Events that the broker left out because this client was slow."""
+        self._client = client
+        self._deliver = deliver
+        self._batches = batches
+        self._waiting: deque[EventBatch] = deque()
+        self._came = asyncio.Event()
+        self._ended = False
+        self._pump = asyncio.create_task(self._hand_over()) if deliver is not None else None
+
+    async def change(self, predicate: str) -> None:
+        """Asks for something else from now on; what matches both before and after is not lost."""
+        await self._client.change(self, predicate)
+
+    async def unsubscribe(self) -> None:
+        await self._client.unsubscribe(self)
+
+    # --- from the client
+
+    def take(self, batch: EventBatch, missed: int) -> None:
+        self.missed += missed
+        if not self._ended:
+            self._waiting.append(batch)
+            self._came.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._came.set()
+
+    async def finish(self) -> None:
+        """What has come is handed over; then nothing more."""
+        self.end()
+        if self._pump is not None and self._pump is not asyncio.current_task():
+            await self._pump
+
+    # --- to the program
+
+    async def next_batch(self) -> EventBatch | None:
+        """None when it has ended."""
+        while not self._waiting:
+            if self._ended:
+                return None
+            self._came.clear()
+            await self._came.wait()
+        batch = self._waiting.popleft()
+        self._client.taken(len(batch))
+        return batch
+
+    async def _hand_over(self) -> None:
+        assert self._deliver is not None
+        while (batch := await self.next_batch()) is not None:
+            for each in [batch] if self._batches else batch.to_dicts():
+                try:
+                    result = self._deliver(each)
+                    if inspect.isawaitable(result):
+                        await result
+                except Exception as reason:
+                    self._client.callback_failed(self, reason)
+
+
+class Stream(Generic[T]):
+    """`async for` over a subscription of its own, which begins with the first event asked for and ends with the loop.
+
+    `async with client.events(...) as events:` subscribes at once, and unsubscribes for sure.
+    """
+
+    def __init__(self, begin: Callable[[], Awaitable[Subscription]]) -> None:
+        self._begin = begin
+        self.subscription: Subscription | None = None
+
+    async def ready(self) -> Self:
+        """Subscribed: what is published from now on comes."""
+        if self.subscription is None:
+            self.subscription = await self._begin()
+        return self
+
+    async def aclose(self) -> None:
+        if self.subscription is not None:
+            with suppress(Exception):
+                await self.subscription.unsubscribe()
+
+    async def __aenter__(self) -> Self:
+        return await self.ready()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        raise NotImplementedError
+
+
+class Events(Stream[dict[str, Any]]):
+    """A dict for each event."""
+
+    def __init__(self, begin: Callable[[], Awaitable[Subscription]]) -> None:
+        super().__init__(begin)
+        self._rows: deque[dict[str, Any]] = deque()
+
+    async def __anext__(self) -> dict[str, Any]:
+        await self.ready()
+        assert self.subscription is not None
+        while not self._rows:
+            batch = await self.subscription.next_batch()
+            if batch is None:
+                raise StopAsyncIteration
+            self._rows.extend(batch.to_dicts())
+        return self._rows.popleft()
+
+
+class Batches(Stream[EventBatch]):
+    """A batch for each message that came."""
+
+    async def __anext__(self) -> EventBatch:
+        await self.ready()
+        assert self.subscription is not None
+        batch = await self.subscription.next_batch()
+        if batch is None:
+            raise StopAsyncIteration
+        return batch

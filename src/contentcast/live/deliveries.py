@@ -1,0 +1,106 @@
+"""From `Deliver` to the clients: which session gets which events, with the numbers of the subscriptions they satisfy.
+
+    Deliver   rows [0, 0, 2]   who [0, 1, 1]   subscribers ["desk-7#12", "desk-7#13"]
+    desk-7    events 0 and 2 once each, with the numbers [[1, 2], [2]]
+
+Events that several clients get alike are encoded once.
+Rule: nothing here loops over events; there is one step for each client that gets something.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from contentcast.live.sessions import Session, Standing, sort_into
+from contentcast.routing.contract import Deliver
+from contentcast.wire.client import encode_events
+
+Ints = npt.NDArray[np.int64]
+
+KEPT_LISTS: Final = 8
+
+
+class Listed(NamedTuple):
+    """A router's list of subscribers: for each the slot of its session (-1: gone) and its number there."""
+
+    subscribers: object
+    slots: Ints
+    numbers: Ints
+    sessions: list[Session]
+
+
+class Deliveries:
+    def __init__(self) -> None:
+        self._standing: dict[str, Standing] = {}
+        self._listed: dict[int, Listed] = {}
+        self.events = 0
+        """Deliveries: (event, client) pairs."""
+        self.orphans = 0
+        """Pairs for subscribers that have gone meanwhile."""
+
+    def __len__(self) -> int:
+        return len(self._standing)
+
+    def take(self, name: str, standing: Standing) -> None:
+        self._standing[name] = standing
+        self._listed.clear()
+
+    def drop(self, name: str) -> None:
+        if self._standing.pop(name, None) is not None:
+            self._listed.clear()
+
+    def standing(self, name: str) -> Standing | None:
+        return self._standing.get(name)
+
+    def perform(self, effect: Deliver) -> None:
+        listed = self._find(effect.subscribers)
+        who = effect.who
+        slots, rows, numbers = listed.slots[who], effect.rows, listed.numbers[who]
+        if len(slots) and int(slots.min()) < 0:
+            here = np.flatnonzero(slots >= 0)
+            self.orphans += len(slots) - len(here)
+            slots, rows, numbers = slots[here], rows[here], numbers[here]
+        if not len(slots):
+            return
+        events = effect.events
+        _, rows, numbers, parts = sort_into(slots, rows, numbers)
+        written: dict[bytes, tuple[int, bytes]] = {}
+        for slot, begin, end in parts:
+            mine = rows[begin:end]
+            firsts = np.flatnonzero(np.diff(mine, prepend=-1))
+            chosen = mine[firsts]
+            key = chosen.tobytes()
+            found = written.get(key)
+            if found is None:
+                whole = len(chosen) == len(events)
+                found = written[key] = encode_events(events if whole else events.take(chosen))
+            pairs = np.diff(firsts, append=len(mine))
+            self.events += len(chosen)
+            listed.sessions[slot].deliver(events.space, len(chosen), *found, pairs, numbers[begin:end])
+
+    def _find(self, subscribers: object) -> Listed:
+        """Routers hand over the same list until their subscriptions change."""
+        found = self._listed.get(id(subscribers))
+        if found is not None and found.subscribers is subscribers:
+            return found
+        names: list[str] = list(subscribers)  # type: ignore[call-overload]
+        sessions: list[Session] = []
+        slot_of: dict[int, int] = {}
+        slots = np.full(len(names), -1, np.int64)
+        numbers = np.zeros(len(names), np.int64)
+        for at, name in enumerate(names):
+            standing = self._standing.get(name)
+            if standing is None:
+                continue
+            slot = slot_of.get(id(standing.session))
+            if slot is None:
+                slot = slot_of[id(standing.session)] = len(sessions)
+                sessions.append(standing.session)
+            slots[at], numbers[at] = slot, standing.number
+        if len(self._listed) >= KEPT_LISTS:
+            self._listed.clear()
+        found = self._listed[id(subscribers)] = Listed(subscribers, slots, numbers, sessions)
+        return found

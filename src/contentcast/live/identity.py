@@ -1,0 +1,63 @@
+"""Who a broker is over all its lives: its name, and how often it has started.
+
+With a data folder both stand in `identity.json` there; the number grows with every start. Without one, the time of the start
+serves as the number: it grows as well, as long as the machine's clock does not go back.
+Rule: the file is replaced as a whole, and is on disk before anybody is told the number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from contentcast.model import ContentcastError
+
+FILE: Final = "identity.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    name: str
+    incarnation: int
+
+
+def begin_life(name: str, data: Path | None) -> Identity:
+    """`name` empty: the one of the last life, or a new one."""
+    if data is None:
+        return Identity(name or f"broker-{secrets.token_hex(3)}", time.time_ns() // 1000)
+    data.mkdir(parents=True, exist_ok=True)
+    path = data / FILE
+    before: dict[str, object] = {}
+    if path.exists():
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+            incarnation = int(before["incarnation"])  # type: ignore[call-overload]
+            known = str(before["name"])
+        except (ValueError, KeyError, TypeError) as reason:
+            raise ContentcastError(f"{path} is damaged ({reason}); restore it, or begin with an empty data folder") from None
+        if name and known != name:
+            raise ContentcastError(f"{data} belongs to the broker {known}, not to {name}; give each broker a folder of its own")
+    else:
+        known, incarnation = name or f"broker-{secrets.token_hex(3)}", 0
+    found = Identity(known, incarnation + 1)
+    _replace(path, json.dumps({"name": found.name, "incarnation": found.incarnation}) + "\n")
+    return found
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_suffix(".new")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

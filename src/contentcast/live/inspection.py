@@ -1,0 +1,71 @@
+"""Looking inside a running broker: its state as plain values, for `contentcast top`, tests and the web page.
+
+Rule: nothing here holds a secret, and nothing here grows with the number of events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from contentcast.live.access import AccessError
+from contentcast.live.sessions import Session
+from contentcast.model import ContentcastError
+from contentcast.wire.client import Ask
+
+if TYPE_CHECKING:
+    from contentcast.live.broker import Broker
+
+MOST_CLIENTS = 1_000
+
+
+def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
+    """What the broker is, has and does. `with_router`: all that its router knows, which may be much."""
+    serving, neighbours = broker.serving, broker.neighbours
+    sessions = sorted(serving.sessions.values(), key=lambda each: -each.connection.queued)
+    found: dict[str, Any] = {
+        "broker": broker.name,
+        "incarnation": broker.incarnation,
+        "protocol": broker.config.protocol,
+        "ready": broker.is_ready,
+        "listen": [str(each) for each in broker.addresses],
+        "up_s": round(broker._loop.time() - broker.started_at, 3),
+        "spaces": sorted(broker.spaces.present),
+        "published": serving.published,
+        "delivered": broker.deliveries.events,
+        "missed": sum(each.missed for each in sessions),
+        "steps": broker.steps,
+        "inputs": broker.inputs,
+        "turns": broker.turns_taken,
+        "failures": broker.failures,
+        "refused": broker.refused,
+        "subscriptions": len(broker.deliveries),
+        "links": {
+            name: {
+                "peer": peer.connection.peer,
+                "delay_ms": round(1000 * peer.delay_s, 3),
+                "queued_bytes": peer.connection.queued,
+                "bytes_in": peer.connection.bytes_in,
+                "bytes_out": peer.connection.bytes_out,
+                "messages_in": peer.connection.frames_in,
+                "messages_out": peer.connection.frames_out,
+            }
+            for name, peer in sorted(neighbours.links.items())
+        },
+        "dialling": {str(address): how for address, how in neighbours.dialled.items()},
+        "brokers": sorted({broker.name, *neighbours.addresses}),
+        "lost_direct_messages": neighbours.lost_messages,
+        "clients": [each.state() for each in sessions[:MOST_CLIENTS]],
+        "client_count": len(sessions),
+    }
+    if with_router:
+        found["router"] = broker.router.state()
+    return found
+
+
+def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
+    match ask.what:
+        case "state":
+            if not broker.serving.access.of(session.identity).operate:
+                raise AccessError(f"{session.identity or 'who shows no identity'} may not look inside; see the right operate")
+            return state(broker, with_router=bool(ask.document.get("router")))
+    raise ContentcastError(f"a broker can be asked for spaces and state, not for {ask.what!r}")

@@ -1,0 +1,48 @@
+"""Dialling: connections that this end makes, and how long it waits before it tries again.
+
+    1st failure  0.05 .. 0.15 s    2nd  0.1 .. 0.3 s    ...    never more than 5 s in the mean
+
+The wait is random between half and one and a half of its mean, so that brokers that were cut off together do not come back
+together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from contentcast.live.address import Address
+from contentcast.live.links.connection import Connection
+
+FIRST_WAIT_S: Final = 0.1
+LONGEST_WAIT_S: Final = 5.0
+DIAL_TIMEOUT_S: Final = 3.0
+
+
+class BackOff:
+    def __init__(self, first_s: float = FIRST_WAIT_S, longest_s: float = LONGEST_WAIT_S) -> None:
+        self._first_s = self._next_s = first_s
+        self._longest_s = longest_s
+
+    def wait_s(self) -> float:
+        mean, self._next_s = self._next_s, min(self._longest_s, 2 * self._next_s)
+        return mean * random.uniform(0.5, 1.5)
+
+    def succeeded(self) -> None:
+        self._next_s = self._first_s
+
+
+async def dial(address: Address, make: Callable[[], Connection], tls: ssl.SSLContext | None) -> Connection:
+    """An `OSError` (a timeout is one too) if there is nobody; TLS is used if the address says so."""
+    loop = asyncio.get_running_loop()
+    if address.secure and tls is None:
+        tls = ssl.create_default_context()
+    try:
+        async with asyncio.timeout(DIAL_TIMEOUT_S):
+            _, connection = await loop.create_connection(make, address.host, address.port, ssl=tls if address.secure else None)
+    except TimeoutError:
+        raise TimeoutError(f"{address} does not answer within {DIAL_TIMEOUT_S:g} s") from None
+    return connection

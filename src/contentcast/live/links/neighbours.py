@@ -1,0 +1,359 @@
+"""The other brokers: links to neighbours, direct connections on demand, and where everybody listens.
+
+A link is one connection for a pair of brokers, whoever dialled it. Both ends decide alike which of two connections stays:
+
+    of two lives of the other broker     that of the later one
+    dialled by the same end              the newer one: its dialler knows that the older one is gone
+    else                                 the one that the broker with the smaller name dialled
+
+Brokers tell each other where they listen, so that a message to any broker (`SendTo`) can be sent over a connection that is
+made when it is needed. Heartbeats go over every connection between brokers; a broker that was silent for
+`dead_after_s` is taken for dead. If this process itself was held up, the silence may be its own, and nobody is given up.
+Rule: the broker hears of a link that is up once for each connection, and of a lost one before the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from contentcast.live.address import Address, AddressError, read_address
+from contentcast.live.limits import Limits
+from contentcast.live.links.connection import Connection
+from contentcast.live.links.dialling import BackOff, dial
+from contentcast.wire import Message, encode, frame, spaces_of
+from contentcast.wire.client import Addresses, Beat, Direct, Failed, Hello, Welcome
+
+BEAT_EVERY_S: Final = 0.5
+FIRST_DELAY_S: Final = 0.001
+MOST_WAITING_DIRECT: Final = 1_000
+"""Messages kept for a broker while a direct connection to it is made."""
+DIRECT_IDLE_S: Final = 60.0
+
+
+class Host(Protocol):
+    """What the broker does for its links."""
+
+    name: str
+    incarnation: int
+
+    def hello(self, role: str) -> Hello: ...
+
+    def connection(self, dialled: bool) -> Connection: ...
+
+    def link_up(self, link: str, delay_s: float) -> None: ...
+
+    def link_lost(self, link: str, reason: str) -> None: ...
+
+    def check_broker(self, connection: Connection, name: str, version: int, protocol: str) -> str:
+        """Why this broker is refused; empty if it is not."""
+        ...
+
+    def note(self, what: str, **facts: Any) -> None: ...
+
+
+@dataclass(eq=False)
+class Peer:
+    """Another broker at the end of a connection."""
+
+    name: str
+    incarnation: int
+    connection: Connection
+    is_link: bool
+    address: str = ""
+    delay_s: float = FIRST_DELAY_S
+    rtt_s: float = math.inf
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(eq=False)
+class Calling:
+    """A connection that this end dials: a link, or to send something directly."""
+
+    address: Address
+    is_link: bool
+    answered: asyncio.Future[Peer | None]
+
+
+class Neighbours:
+    def __init__(self, host: Host, limits: Limits, tls: Callable[[], ssl.SSLContext | None]) -> None:
+        self._host = host
+        self._limits = limits
+        self._tls = tls
+        self.links: dict[str, Peer] = {}
+        self.directs: dict[str, Peer] = {}
+        self.addresses: dict[str, tuple[int, tuple[str, ...]]] = {}
+        """Where brokers listen, and in which life they said so."""
+        self.dialled: dict[Address, str] = {}
+        """The neighbours that this broker was told to have, and how it stands with each."""
+        self._tasks: dict[Address, asyncio.Task[None]] = {}
+        self._waiting: dict[str, deque[Message]] = {}
+        self._direct_tasks: set[asyncio.Task[None]] = set()
+        self._checked_at = 0.0
+        self.lost_messages = 0
+
+    # --- neighbours to dial
+
+    def keep(self, addresses: list[Address]) -> None:
+        """These are the neighbours from now on: new ones are dialled, links to others that were dialled before are closed."""
+        for address in addresses:
+            if address not in self._tasks:
+                self.dialled[address] = "dialling"
+                self._tasks[address] = asyncio.create_task(self._keep_link(address), name=f"link to {address}")
+        for address in [each for each in self._tasks if each not in addresses]:
+            self._tasks.pop(address).cancel()
+            self.dialled.pop(address, None)
+            for peer in [each for each in self.links.values() if each.address == str(address)]:
+                peer.connection.close()
+
+    async def _keep_link(self, address: Address) -> None:
+        back_off = BackOff()
+        name = ""
+        while True:
+            there = self.links.get(name)
+            if there is None:
+                try:
+                    there = await self._call(address, is_link=True)
+                    self.dialled[address] = f"linked to {there.name}" if there else "refused"
+                except OSError as reason:
+                    self._complain(address, f"{reason}")
+                except Refusal as reason:
+                    self._complain(address, f"refused: {reason}")
+            if there is not None:
+                name = there.name
+                back_off.succeeded()
+                await there.gone.wait()
+                self.dialled[address] = "lost"
+            await asyncio.sleep(back_off.wait_s())
+
+    def _complain(self, address: Address, reason: str) -> None:
+        if self.dialled.get(address) != reason:
+            self.dialled[address] = reason
+            self._host.note("link not made", address=str(address), reason=reason)
+
+    async def _call(self, address: Address, is_link: bool) -> Peer | None:
+        """The peer, or None if another connection to it is kept."""
+        calling = Calling(address, is_link, asyncio.get_running_loop().create_future())
+
+        def make() -> Connection:
+            connection = self._host.connection(dialled=True)
+            connection.holder = calling
+            return connection
+
+        connection = await dial(address, make, self._tls())
+        connection.send(self._host.hello("link" if is_link else "direct"))
+        try:
+            async with asyncio.timeout(self._limits.greeting_s):
+                return await calling.answered
+        except TimeoutError:
+            connection.abort()
+            raise TimeoutError(f"{address} does not say who it is within {self._limits.greeting_s:g} s") from None
+
+    async def ask_name(self, address: Address) -> str:
+        """The name of the broker that listens there: for one who knows nobody yet."""
+        there = await self._call(address, is_link=False)
+        assert there is not None
+        return there.name
+
+    def welcomed(self, connection: Connection, calling: Calling, welcome: Welcome) -> None:
+        """The answer to a call of ours."""
+        problem = self._host.check_broker(connection, welcome.name, welcome.version, welcome.protocol)
+        if problem:
+            self.refused(calling, problem)
+            connection.close()
+            return
+        peer = Peer(welcome.name, welcome.incarnation, connection, calling.is_link, str(calling.address))
+        connection.holder = peer
+        self._learn_of(welcome.name, welcome.incarnation, welcome.addresses)
+        kept = self._take(peer)
+        if not calling.answered.done():
+            calling.answered.set_result(peer if kept else self.links.get(welcome.name))
+        if not kept:
+            connection.close()
+
+    def refused(self, calling: Calling, reason: str, linked_to: str = "") -> None:
+        """The other side does not want the connection, or it was lost before it was greeted."""
+        if calling.answered.done():
+            return
+        if linked_to in self.links:
+            calling.answered.set_result(self.links[linked_to])
+        else:
+            calling.answered.set_exception(Refusal(reason))
+
+    # --- those who dial us
+
+    def greeted(self, connection: Connection, hello: Hello) -> Failed | None:
+        """A broker has dialled this one; what it is told if it is not wanted."""
+        peer = Peer(hello.name, hello.incarnation, connection, hello.role == "link")
+        if not self._wins(peer):
+            reason = f"{self._host.name} keeps another connection to {hello.name}"
+            return Failed(0, "already-linked", reason, text=self._host.name)
+        mine = self._host.hello("link")
+        connection.holder = peer
+        welcome = Welcome(mine.name, mine.version, mine.incarnation, mine.protocol, mine.addresses)
+        connection.send(welcome)
+        self._learn_of(hello.name, hello.incarnation, hello.addresses)
+        self._take(peer)
+        return None
+
+    def _wins(self, peer: Peer) -> bool:
+        """Does this connection take the place of the one that is there?"""
+        there = (self.links if peer.is_link else self.directs).get(peer.name)
+        if there is None or not there.connection.is_open:
+            return True
+        if peer.incarnation != there.incarnation:
+            return peer.incarnation > there.incarnation
+        if peer.connection.dialled == there.connection.dialled:
+            return True
+        return self._dialler(peer) < self._dialler(there)
+
+    def _dialler(self, peer: Peer) -> str:
+        return self._host.name if peer.connection.dialled else peer.name
+
+    def _take(self, peer: Peer) -> bool:
+        if not self._wins(peer):
+            return False
+        table = self.links if peer.is_link else self.directs
+        before = table.get(peer.name)
+        if before is not None:
+            self._drop(before, "another connection takes its place")
+            before.connection.close()
+        peer.connection.most_bytes = self._limits.link_message_bytes
+        peer.connection.watch()
+        table[peer.name] = peer
+        peer.connection.send(Addresses(dict(self.addresses)))
+        if peer.is_link:
+            self._host.link_up(peer.name, peer.delay_s)
+        for message in self._waiting.pop(peer.name, ()):
+            self._send_direct(peer, message)
+        return True
+
+    def lost(self, peer: Peer, reason: str) -> None:
+        self._drop(peer, reason)
+
+    def _drop(self, peer: Peer, reason: str) -> None:
+        table = self.links if peer.is_link else self.directs
+        peer.gone.set()
+        if table.get(peer.name) is peer:
+            del table[peer.name]
+            if peer.is_link:
+                self._host.link_lost(peer.name, reason)
+
+    # --- where brokers listen
+
+    def _learn_of(self, name: str, incarnation: int, addresses: tuple[str, ...]) -> None:
+        self.learn({name: (incarnation, tuple(addresses))}, None)
+
+    def learn(self, known: dict[str, tuple[int, tuple[str, ...]]], sender: Peer | None) -> None:
+        """Keeps what is new, and tells it on."""
+        fresh: dict[str, tuple[int, tuple[str, ...]]] = {}
+        for name, (incarnation, addresses) in known.items():
+            before = self.addresses.get(name)
+            if name == self._host.name or (before is not None and before[0] >= incarnation):
+                continue
+            if len(self.addresses) >= self._limits.brokers and before is None:
+                continue
+            try:
+                for each in addresses:
+                    read_address(each)
+            except AddressError:
+                continue
+            fresh[name] = self.addresses[name] = (incarnation, addresses)
+        if fresh:
+            for peer in self.links.values():
+                if peer is not sender:
+                    peer.connection.send(Addresses(fresh))
+
+    # --- sending
+
+    def send_to(self, broker: str, message: Message) -> None:
+        """To any broker; it may be lost."""
+        peer = self.links.get(broker) or self.directs.get(broker)
+        if peer is not None:
+            self._send_direct(peer, message)
+            return
+        if broker not in self.addresses or not self.addresses[broker][1]:
+            self.lost_messages += 1
+            return
+        waiting = self._waiting.get(broker)
+        if waiting is None:
+            self._waiting[broker] = deque([message], MOST_WAITING_DIRECT)
+            task = asyncio.create_task(self._connect_directly(broker), name=f"direct to {broker}")
+            self._direct_tasks.add(task)
+            task.add_done_callback(self._direct_tasks.discard)
+        else:
+            waiting.append(message)
+
+    def _send_direct(self, peer: Peer, message: Message) -> None:
+        connection = peer.connection
+        if connection.queued > self._limits.link_queue_bytes:
+            self.lost_messages += 1
+            return
+        connection.name_spaces(spaces_of(message))
+        connection.send_frame(frame(encode(Direct(message))))
+
+    async def _connect_directly(self, broker: str) -> None:
+        for text in self.addresses[broker][1]:
+            try:
+                await self._call(read_address(text), is_link=False)
+                break
+            except (OSError, Refusal) as reason:
+                self._host.note("direct connection not made", broker=broker, address=text, reason=str(reason))
+        self.lost_messages += len(self._waiting.pop(broker, ()))
+
+    # --- heartbeats
+
+    def check(self, now: float) -> None:
+        """Called every `BEAT_EVERY_S`: beats, and gives up who is silent."""
+        late = now - self._checked_at - BEAT_EVERY_S if self._checked_at else 0.0
+        self._checked_at = now
+        for peer in [*self.links.values(), *self.directs.values()]:
+            connection = peer.connection
+            if late > BEAT_EVERY_S:
+                connection.heard_at += late  # the silence was ours
+            silent = now - connection.heard_at
+            if silent > self._limits.dead_after_s:
+                self._drop(peer, f"silent for {silent:.1f} s")
+                connection.abort()
+            elif not peer.is_link and connection.dialled and self._is_idle(connection, now):
+                self._drop(peer, "idle")
+                connection.close()
+            else:
+                connection.send(Beat(sent=now))
+
+    def _is_idle(self, connection: Connection, now: float) -> bool:
+        return now - connection.made_at > DIRECT_IDLE_S and connection.frames_in < 4 * (now - connection.made_at) / BEAT_EVERY_S
+
+    def beaten(self, peer: Peer, beat: Beat, now: float) -> None:
+        if beat.sent:
+            peer.connection.send(Beat(heard=beat.sent))
+        elif beat.heard:
+            peer.rtt_s = min(peer.rtt_s, max(0.0, now - beat.heard))
+            delay_s = _rounded(peer.rtt_s / 2)
+            # A link tells its delay when it is clearly another one, so that routes do not change with every beat.
+            if peer.is_link and self.links.get(peer.name) is peer and delay_s != peer.delay_s:
+                peer.delay_s = delay_s
+                self._host.link_up(peer.name, delay_s)
+
+    async def close(self) -> None:
+        tasks = [*self._tasks.values(), *self._direct_tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for peer in [*self.links.values(), *self.directs.values()]:
+            peer.connection.close()
+
+
+class Refusal(Exception):
+    """The other side does not want this connection."""
+
+
+def _rounded(seconds: float) -> float:
+    """To a power of two of milliseconds, from 1 on."""
+    steps = max(0, round(math.log2(max(seconds, 1e-4) * 1000)))
+    return FIRST_DELAY_S * (1 << steps)

@@ -1,0 +1,131 @@
+"""A client at its broker: what it subscribes to and advertises, what waits for it, and what is known of it.
+
+The router knows a subscriber for each subscription, `desk-7#12`: what it delivers then says which subscriptions an event
+satisfies, and nothing is matched a second time to find out.
+Rule: a session keeps no more than its limits say; what it may do when its client is slow is in `Session.deliver`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from contentcast.live.limits import LimitError, Limits, OnSlow
+from contentcast.live.links.connection import Connection
+from contentcast.model import Space
+from contentcast.wire import frame
+from contentcast.wire.client import encode_delivery
+
+Ints = npt.NDArray[np.int64]
+
+_DELIVERY: Final = bytes([78])
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One subscription of a client: its number at the client, its id in the network, the name that the router knows."""
+
+    session: Session
+    number: int
+    id: int
+    space: Space
+    text: str
+    narrowed: bool = False
+
+
+@dataclass(eq=False)
+class Session:
+    name: str
+    key: str
+    connection: Connection
+    limits: Limits
+    identity: str = ""
+    on_slow: OnSlow = "pause"
+    subscriptions: dict[int, Standing] = field(default_factory=dict)
+    advertisements: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Number at the client -> ids in the network: a disjunction is several advertisements."""
+    delivered: int = 0
+    missed: int = 0
+    """Events that were left out because the client was slow, over its whole life."""
+    posted: int = 0
+    _untold: int = 0
+    """The part of `missed` that the client was not told of yet."""
+    paused: bool = False
+    cut: str = ""
+    """Why this broker has ended the connection."""
+    tokens: float = 0.0
+    tokens_at: float = 0.0
+
+    def deliver(self, space: Space, count: int, form: int, written: bytes, pairs: Ints, numbers: Ints) -> None:
+        """Hands over events that are encoded already, or does with a slow client what was agreed."""
+        connection = self.connection
+        queued = connection.queued
+        if self.paused and queued:
+            self._leave_out(count)
+            return
+        self.paused = False
+        if queued + len(written) > self.limits.client_queue_bytes and queued:
+            self._slow(count)
+            return
+        connection.name_spaces([space])
+        payload = encode_delivery(count, form, written, pairs, numbers, self._untold)
+        self._untold = 0
+        self.delivered += count
+        connection.send_frame(frame(_DELIVERY + payload))
+
+    def _slow(self, count: int) -> None:
+        match self.on_slow:
+            case "pause":  # until all that waits was taken
+                self.paused = True
+                self._leave_out(count)
+            case "skip":  # what does not fit
+                self._leave_out(count)
+            case "disconnect":
+                self._leave_out(count)
+                self.cut = f"{self.connection.queued:,} bytes wait for it (limit client_queue_bytes)"
+                self.connection.abort()
+
+    def _leave_out(self, count: int) -> None:
+        self.missed += count
+        self._untold += count
+
+    def allow_request(self, now: float) -> None:
+        """A bucket that holds ten seconds' worth of requests."""
+        rate = self.limits.requests_per_s
+        if not rate:
+            return
+        self.tokens = min(10 * rate, self.tokens + (now - self.tokens_at) * rate) if self.tokens_at else 10 * rate
+        self.tokens_at = now
+        if self.tokens < 1:
+            raise LimitError("requests_per_s", f"{self.name} asks for more than {rate:g} things a second; wait and ask again")
+        self.tokens -= 1
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "identity": self.identity,
+            "peer": self.connection.peer,
+            "subscriptions": len(self.subscriptions),
+            "advertisements": len(self.advertisements),
+            "posted": self.posted,
+            "delivered": self.delivered,
+            "missed": self.missed,
+            "paused": self.paused,
+            "on_slow": self.on_slow,
+            "queued_bytes": self.connection.queued,
+            "bytes_in": self.connection.bytes_in,
+            "bytes_out": self.connection.bytes_out,
+        }
+
+
+def sort_into(slots: Ints, rows: Ints, numbers: Ints) -> tuple[Ints, Ints, Ints, list[tuple[int, int, int]]]:
+    """Pairs in the order of their sessions, then of their rows; and for each session where its part begins and ends."""
+    order = np.lexsort((rows, slots))
+    slots, rows, numbers = slots[order], rows[order], numbers[order]
+    begins = np.flatnonzero(np.diff(slots, prepend=-2))
+    ends = np.append(begins[1:], len(slots))
+    parts = [(int(slots[begin]), int(begin), int(end)) for begin, end in zip(begins, ends, strict=True)]
+    return slots, rows, numbers, parts

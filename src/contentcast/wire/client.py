@@ -1,0 +1,307 @@
+"""Messages of live connections: how two ends greet each other, and what clients and brokers say to each other.
+
+    number  message     from, to             says
+    66      Hello       whoever dialled      who I am, in which role, what I speak
+    67      Welcome     the answer           who I am, and the limits that hold for you
+    68      Failed      broker to anybody    what was wrong, with the request that it answers (0: the connection itself)
+    69      Beat        both                 I live; the time of the sender, and the last time it heard
+    70      Direct      broker to broker     another message that was sent to this broker, not over the link (`SendTo`)
+    71      Addresses   broker to broker     where brokers listen, as far as known
+    72      Subscribe   client to broker     subscriptions, by the client's own numbers; a number that is there is changed
+    73      Withdraw    client to broker     these subscriptions or advertisements have ended
+    74      Advertise   client to broker     what it may publish
+    75      Spaces      both                 spaces by value: a client declares them, a sender names them before it uses them
+    76      Post        client to broker     events, numbered by their publisher
+    77      Done        broker to client     the answer to a request
+    78      Delivery    broker to client     events, and for each the numbers of the subscriptions that it satisfies
+    79      Ask         client to broker     look inside: spaces, state, why
+
+All but the two with events are msgpack maps of their fields, so that a later version may add one. The two with events:
+
+    Post       number i64, events u32, form u8 | publisher | space | events
+    Delivery   missed i64, events u32, pairs u32, form u8 | space | events | pairs of each event | numbers
+
+Rule: as for every message, whatever the bytes are, `decode` gives a message or raises a `WireError`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from contentcast.model import EventBatch, Space
+from contentcast.wire.columns import COLUMNS_FROM, decode_columns, encode_columns
+from contentcast.wire.fields import Ints, Reader, WireError, name_field, numbers_field, packed, space_field
+from contentcast.wire.form import Form, Message
+from contentcast.wire.rows import decode_rows, encode_rows
+
+PROTOCOL_VERSION: Final = 1
+"""The version of these messages. A `Hello` says up to which version, and from which, its sender speaks."""
+
+POST: Final = struct.Struct("<qIB")
+DELIVERY: Final = struct.Struct("<qIIB")
+_COLUMNS: Final = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Hello(Message):
+    """`role`: "link" and "direct" are brokers, "client" is a client. `key` proves that a client was there before."""
+
+    role: str
+    name: str
+    version: int = PROTOCOL_VERSION
+    least_version: int = PROTOCOL_VERSION
+    incarnation: int = 0
+    protocol: str = ""
+    addresses: tuple[str, ...] = ()
+    token: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome(Message):
+    """`window_events` and `window_bytes`: how much a client may publish before it has heard that it was accepted."""
+
+    name: str
+    version: int = PROTOCOL_VERSION
+    incarnation: int = 0
+    protocol: str = ""
+    addresses: tuple[str, ...] = ()
+    client: str = ""
+    window_events: int = 0
+    window_bytes: int = 0
+    most_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Message):
+    """`code` is a word for programs. For a predicate, `text` is what was asked and `offset` where it is wrong.
+
+    `post`: the request is the number of a `Post`.
+    """
+
+    request: int
+    code: str
+    reason: str
+    text: str = ""
+    offset: int = 0
+    post: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beat(Message):
+    sent: float = 0.0
+    heard: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Direct(Message):
+    """What a router sent with `SendTo`: it did not come over the link, even if the link's connection brought it."""
+
+    message: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses(Message):
+    """Broker -> its incarnation and where it listens."""
+
+    known: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe(Message):
+    """`numbers[i]` asks for the text `predicates[i]`. `on_slow`: what becomes of a client that does not read fast enough."""
+
+    request: int
+    space: str
+    numbers: tuple[int, ...]
+    predicates: tuple[str, ...]
+    on_slow: str = ""
+    durable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw(Message):
+    """`what`: "subscriptions" or "advertisements"."""
+
+    request: int
+    what: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Advertise(Message):
+    request: int
+    space: str
+    number: int
+    predicate: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spaces(Message):
+    """Each as `Space.to_dict` describes it. `request` 0: they are only named, because what follows uses them."""
+
+    request: int
+    spaces: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, spaces: Iterable[Space], request: int = 0) -> Spaces:
+        return cls(request, tuple(each.to_dict() for each in spaces))
+
+    def read(self) -> list[Space]:
+        """Raises a `SpaceError` for what is no space."""
+        return [Space.from_dict(each) for each in self.spaces]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Post(Message):
+    """Events as batch `number` of this publisher; a number that was accepted before is not published again."""
+
+    number: int
+    events: EventBatch
+    publisher: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Message):
+    """`post`: the request is the number of a `Post`, and all before it that did not fail were accepted as well."""
+
+    request: int
+    document: dict[str, Any] = field(default_factory=dict)
+    post: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery(Message):
+    """Event i satisfies the subscriptions `numbers[ends[i - 1]:ends[i]]`. `missed`: events that were left out before these."""
+
+    events: EventBatch
+    ends: Ints
+    numbers: Ints
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Message):
+    request: int
+    what: str
+    document: dict[str, Any] = field(default_factory=dict)
+
+
+# --- events
+
+
+def encode_events(events: EventBatch) -> tuple[int, bytes]:
+    """The form, and the space with the events: the same bytes for everybody who gets them."""
+    if len(events) >= COLUMNS_FROM:
+        return _COLUMNS, space_field(events.space) + encode_columns(events)
+    return 0, space_field(events.space) + encode_rows(events)
+
+
+def _decode_events(reader: Reader, count: int, form: int) -> EventBatch:
+    if form not in (0, _COLUMNS):
+        raise WireError(f"there is no form {form} of events")
+    space = reader.space()
+    return decode_columns(reader, space, count) if form else decode_rows(reader, space, count)
+
+
+def _encode_post(message: Post) -> bytes:
+    form, written = encode_events(message.events)
+    head = packed(POST, "a Post", message.number, len(message.events), form)
+    return b"".join((head, name_field(message.publisher, "a publisher"), written))
+
+
+def _decode_post(reader: Reader) -> Post:
+    number, count, form = reader.unpack(POST, "a Post")
+    publisher = reader.name("a publisher")
+    return Post(number, _decode_events(reader, count, form), publisher)
+
+
+def encode_delivery(count: int, form: int, written: bytes, pairs: Ints, numbers: Ints, missed: int) -> bytes:
+    """The payload behind the type, for events that were written before. `pairs[i]`: how many numbers are event i's."""
+    head = packed(DELIVERY, "a Delivery", missed, count, len(numbers), form)
+    return b"".join((head, written, numbers_field(pairs), numbers_field(numbers)))
+
+
+def _encode_delivery(message: Delivery) -> bytes:
+    form, written = encode_events(message.events)
+    pairs = np.diff(message.ends, prepend=0)
+    return encode_delivery(len(message.events), form, written, pairs, message.numbers, message.missed)
+
+
+def _decode_delivery(reader: Reader) -> Delivery:
+    missed, count, pairs, form = reader.unpack(DELIVERY, "a Delivery")
+    events = _decode_events(reader, count, form)
+    each = reader.within(count, pairs + 1, "how many subscriptions each event satisfies")
+    ends = np.cumsum(each)
+    if (int(ends[-1]) if count else 0) != pairs:
+        raise WireError(f"{pairs} pairs of events and subscriptions, and the events say {int(ends[-1]) if count else 0}")
+    return Delivery(events, ends, reader.numbers(pairs, "the subscriptions"), missed)
+
+
+# --- all others
+
+M = TypeVar("M", bound=Message)
+
+
+def _document(number: int, type_: type[M]) -> Form[M]:
+    decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(type_)
+    encoder = msgspec.msgpack.Encoder()
+
+    def encode(message: M) -> bytes:
+        try:
+            return encoder.encode(message)
+        except (TypeError, ValueError, OverflowError, RecursionError) as reason:
+            raise WireError(f"a {type_.__name__} does not fit the wire: {reason}") from None
+
+    def decode(reader: Reader) -> M:
+        try:
+            return decoder.decode(reader.take(reader.left, f"a {type_.__name__}"))
+        except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as reason:
+            raise WireError(f"no {type_.__name__}: {reason}") from None
+
+    return Form(number, type_, encode, decode, _describe)
+
+
+def _describe(message: Any) -> str:
+    """Never the token and the key of a greeting: what is described may stand in a log."""
+    hidden = ("token", "key", "spaces", "document")
+    shown = (f"{name}={getattr(message, name)!r}" for name in message.__slots__ if name not in hidden)
+    return f"{type(message).__name__} {' '.join(shown)}"
+
+
+FORMS: Final[tuple[Form[Any], ...]] = (
+    _document(66, Hello),
+    _document(67, Welcome),
+    _document(68, Failed),
+    _document(69, Beat),
+    Form(70, Direct, lambda _: b"", lambda _: Direct(), lambda _: "Direct", nbytes=lambda _: 0, carries="message"),
+    _document(71, Addresses),
+    _document(72, Subscribe),
+    _document(73, Withdraw),
+    _document(74, Advertise),
+    _document(75, Spaces),
+    Form(
+        76,
+        Post,
+        _encode_post,
+        _decode_post,
+        lambda message: f"Post {message.publisher}/{message.number} {message.events.ids.to_pylist()}",
+        spaces=lambda message: (message.events.space,),
+    ),
+    _document(77, Done),
+    Form(
+        78,
+        Delivery,
+        _encode_delivery,
+        _decode_delivery,
+        lambda message: f"Delivery {message.events.ids.to_pylist()} missed={message.missed}",
+        spaces=lambda message: (message.events.space,),
+    ),
+    _document(79, Ask),
+)
