@@ -194,7 +194,7 @@ class CellIndex:
             "bytes": store.bytes_used(),
             "values": {name: len(each) for name, each in self.attributes.dictionaries.items()},
             "range_ends": {name: len(each.points) for name, each in self.filing.order_codes.items()},
-            "text_tests": {name: each.held for name, each in self.attributes.texts.items()},
+            "text_tests": {name: each.constraint_count for name, each in self.attributes.texts.items()},
             "planned_for": replanner.planned_for,
             "migrating": replanner.is_migrating,
             "groups": [

@@ -75,7 +75,7 @@ class TextIndex:
         return len(self.constraints)
 
     @property
-    def held(self) -> int:
+    def constraint_count(self) -> int:
         """How many numbers have a constraint."""
         return sum(self._held)
 
