@@ -110,7 +110,10 @@ def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
             "space = 's'\nevents = 'e'",
             "job.toml: subscriptions is missing; contentcast run --example-config shows all settings",
         ),
-        (EXAMPLE.replace('"b1"', '"b1"\nprotocols = ["floding"]'), "there is no protocol 'floding'; did you mean 'flooding'?"),
+        (
+            EXAMPLE.replace('"b1"', '"b1"\nprotocols = ["floding"]'),
+            "there is no protocol 'floding'; did you mean 'flooding'?; your own is package.module:Class",
+        ),
     ],
 )
 def test_a_wrong_file_is_said_in_one_line(text: str | None, complaint: str) -> None:
