@@ -10,8 +10,8 @@ each audience knows which of them are its own (`living`):
 What the index finds for the first audience may name rows 3 and 4; they are beyond its arrays and count for nobody there
 (`pairs`). A row that lives in no audience any more is taken out of the index, and given to somebody who comes later.
 
-Tried and measured at 10,000 subscriptions: an index for each audience, built anew, costs as much at a change of one
-subscription as at 10,000; a small index beside a large one costs every batch a second call.
+Not chosen: an index for each audience, which a change of one subscription would build anew; and a small index beside a large
+one, which would cost every batch a second call.
 Rule: a row that lives in any audience that is still held stands in the index with that audience's predicate.
 """
 
@@ -31,7 +31,7 @@ from contentcast.routing.audience.members import NOBODY, Arrival, Audience, Bool
 LEAST_SWEPT: Final = 64
 SWEPT_SHARE: Final = 0.25
 """Rows are looked through for dead ones when this share of them, and at least LEAST_SWEPT, have come or gone since the last
-time: an eighth took more time at changes, a half more time at matches."""
+time."""
 
 
 class SharedIndex:
