@@ -1,7 +1,7 @@
 """Link matching by the index: the links behind which somebody wants an event are those of all whom it satisfies.
 
 Source: none; the paper searches its tree only as far as it takes to know the links (`annotated`). The index finds everybody
-who wants the event, which is more than is asked, and is still several times as fast (docs/internals/decisions/0010). The links
+who wants the event, which is more than is asked, and is still about twice as fast (docs/internals/decisions/0010). The links
 of a subscription are a row of bits, as in the tree's annotation; those of an event are the rows of all it satisfies, OR-ed.
 
     row      0     1     2                event satisfies 0 and 2:    011 | 100 = 111
