@@ -1,4 +1,5 @@
-"""Routing: what each protocol costs on the 39-broker network, by columns; and how long a simulation of it takes, and in what.
+"""Routing: what each protocol costs on the 39-broker network, by columns; how many events one broker handles in small and large
+batches, by both engines; and how long a simulation takes, and in what.
 
 Steps, copies and bytes are exact counts. Times are CPU seconds of the one thread, as ratios to flooding in the same run.
 """
@@ -26,6 +27,9 @@ from contentcast.simulation.load import publish_poisson, subscribe
 from contentcast.workload import Scenario
 
 SEED = 1
+HUB_EVENTS = 16_384
+MOST_BATCHES = 1_000
+HUB_BATCHES = (1, 16, 256, 4_096)
 
 
 def by_columns(scenario: Scenario, events: int, subscriptions: int) -> list[dict[str, Any]]:
@@ -66,6 +70,42 @@ def by_columns(scenario: Scenario, events: int, subscriptions: int) -> list[dict
             }
         )
     return rows
+
+
+def at_a_hub(subscriptions: int, batches: tuple[int, ...], quick: bool) -> list[dict[str, Any]]:
+    """Events/s of `handle` at a hub of 8 links, by both engines; the batches of a round are new, as those of clients are."""
+    topology = network("star:8")
+    scenario = placed("market", topology, seed=SEED)
+    asked = scenario.subscriptions(subscriptions)
+    table = parse_many(scenario.space, asked["predicate"])
+    ids, names = asked["subscription"].to_numpy(), np.array(asked["subscriber"].to_pylist(), object)
+    brokers = np.array(asked["broker"].to_pylist())
+    hub = max(topology.brokers, key=lambda each: len(topology.neighbours(each)))
+    batch = EventBatch.from_arrow(scenario.space, scenario.events(HUB_EVENTS))
+    rows = []
+    for name in ("link-matching", "two-tier", "match-first", "flooding"):
+        for count_steps in (True, False):
+            instant = Instant(topology, make_router(name, Setup(topology=topology, count_steps=count_steps)))
+            for broker in topology.brokers:
+                mine = np.flatnonzero(brokers == broker)
+                chosen = SubscriptionBatch.columns(ids[mine], table.take(mine), names[mine].tolist())
+                instant.put(broker, Subscribed(chosen))
+            router = instant.routers[hub]
+            rates = {size: _rate(router, batch, size, 1 if quick else 4) for size in batches}
+            rows.append({"protocol": name, "engine": "tree" if count_steps else "index", "rates": rates})
+    return rows
+
+
+def _rate(router: Router, events: EventBatch, size: int, rounds: int) -> float:
+    """The best of some rounds, by CPU time."""
+    best = 0.0
+    for _ in range(rounds + 1):  # the first is not as fast: kernels are loaded, trees annotated
+        parts = [events.slice(at, size) for at in range(0, len(events), size)][:MOST_BATCHES]
+        begun = time.process_time()
+        for part in parts:
+            router.handle(Published(part), 0.0)
+        best = max(best, size * len(parts) / (time.process_time() - begun))
+    return best
 
 
 class Timed:
@@ -133,6 +173,20 @@ def run(quick: bool) -> Result:
         ]
         header = ("protocol", "copies", "bytes", "steps", "deliveries", "p99 ms", "CPU time / flooding")
         tables.append(Table(f"An event of market, {size:,} subscriptions", header, told))
+    for size in sizes:
+        hubs = at_a_hub(size, HUB_BATCHES, quick)
+        data[f"hub {size}"] = hubs
+        told = []
+        for tree, index in zip(hubs[::2], hubs[1::2], strict=True):
+            told += [
+                [each["protocol"], each["engine"], *(f"{rate:,.0f}" for rate in each["rates"].values())]
+                for each in (tree, index)
+            ]
+            told.append(
+                [tree["protocol"], "index / tree", *(times(index["rates"][each] / tree["rates"][each]) for each in HUB_BATCHES)]
+            )
+        header = ("protocol", "engine", *(f"in batches of {each:,}" for each in HUB_BATCHES))
+        tables.append(Table(f"Events/s at a hub of 8 links, {size:,} subscriptions", header, told))
     count = 200 if quick else 10_000
     worlds = [simulated(gryphon, count, 1_000 if quick else 10_000, name) for name in ("link-matching", "flooding")]
     data["simulated"] = worlds

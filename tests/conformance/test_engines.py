@@ -4,38 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import contentcast as cc
-from contentcast.matching import Scan
+from contentcast.matching import Engine, Scan
 from contentcast.matching.search_tree import SearchTree
-from contentcast.model import EventBatch, Predicate, Space
+from contentcast.model import EventBatch, Space
+from contentcast.routing.audience.fast_index import FEW, FastIndex
 from tests.case_files import Case, cases
 from tests.properties.generate import Generator
 
-
-class Engine(Protocol):
-    def add(self, subscription: int, predicate: Predicate, /) -> None: ...
-    def remove(self, subscription: int, /) -> None: ...
-    def match(self, event: dict[str, Any], /) -> list[int]: ...
-
-
-class Tree(SearchTree):
-    """The search tree tells its steps as well; here only who gets the event counts."""
-
-    def match(self, event: dict[str, Any]) -> list[int]:  # type: ignore[override]
-        return list(super().match(event)[0])
-
-
 ENGINES: dict[str, Callable[[Space], Engine]] = {
     "scan": Scan,
-    "index": cc.MatchIndex,
-    "search tree": Tree,
+    "index": FastIndex,
+    "search tree": SearchTree,
 }
 
 
@@ -72,6 +60,24 @@ def test_with_subscriptions_coming_and_going(name: str, random: Random) -> None:
         if generate.chance(0.4):
             event = generate.event(space)
             assert made.match(event) == oracle.match(event), (event, there)
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from([0, 1, 2, FEW, FEW + 1]))
+@settings(max_examples=60)
+@pytest.mark.parametrize("name", ENGINES)
+def test_pairs_of_batches(name: str, random: Random, count: int) -> None:
+    generate = Generator(random)
+    space = generate.space()
+    table = cc.parse_many(space, [generate.text(space, 2) for _ in range(20)])
+    ids = np.arange(0, 60, 3)
+    oracle, made = Scan(space), ENGINES[name](space)
+    oracle.add_many(ids, table)
+    made.add_many(ids, table)
+    events = [generate.event(space) for _ in range(count)]
+    rows, found = made.match_pairs(EventBatch.from_dicts(space, events))
+    assert rows.tolist() == sorted(rows.tolist())
+    assert sorted(zip(rows.tolist(), found.tolist(), strict=True)) == expected_pairs(oracle, events)
+    assert made.sizes()["subscriptions"] == len(made) == 20
 
 
 def expected_pairs(oracle: Scan, events: list[dict[str, Any]]) -> list[tuple[int, int]]:

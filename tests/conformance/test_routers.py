@@ -51,14 +51,14 @@ Made = str | Callable[[str, Setup], Router]
 class Network:
     """Routers of one protocol on a network where everything happens at once, and what the oracle says about it."""
 
-    def __init__(self, protocol: Made, topology: Topology, *, configured: bool) -> None:
+    def __init__(self, protocol: Made, topology: Topology, *, configured: bool, count_steps: bool = True) -> None:
         known = topology if configured else None
         self.topology = topology
         self.delivered: Counter[Pair] = Counter()
         self.crossed: Counter[tuple[str, str, int]] = Counter()
         self.accounted: set[int] = set()
         self.wanted: dict[int, Subscription] = {}
-        self.instant = Instant(topology, make_router(protocol, Setup(topology=known)), self.watch)
+        self.instant = Instant(topology, make_router(protocol, Setup(topology=known, count_steps=count_steps)), self.watch)
 
     def watch(self, broker: str, input: Input, effects: list[Effect]) -> None:
         for effect in effects:
@@ -125,14 +125,14 @@ def a_predicate(generate: Generator, space: Space) -> Predicate:
 # --- the checks
 
 
-def check_exact(protocol: Made, random: Random, *, links_once: bool = False) -> None:
+def check_exact(protocol: Made, random: Random, *, links_once: bool = False, count_steps: bool = True) -> None:
     """Subscriptions come, change and go at random brokers; after each round everybody gets what matches, once."""
     generate = Generator(random)
     topology = a_network(random)
     spaces = [generate.space() for _ in range(random.choice([1, 1, 2]))]
     if len(spaces) == 2 and spaces[0].name == spaces[1].name:
         spaces.pop()
-    network = Network(protocol, topology, configured=random.random() < 0.5)
+    network = Network(protocol, topology, configured=random.random() < 0.5, count_steps=count_steps)
     next_id = 0
     for round_ in range(3):
         for _ in range(random.randint(0, 6)):
@@ -160,14 +160,15 @@ def check_exact(protocol: Made, random: Random, *, links_once: bool = False) -> 
             assert network.delivered == wanted, f"{topology.links} published at {broker}"
             if links_once:
                 assert not network.crossed or max(network.crossed.values()) == 1, "an event crossed a link twice"
+    assert count_steps or not network.accounted
 
 
-def check_nothing_for_nobody(protocol: Made, random: Random) -> None:
+def check_nothing_for_nobody(protocol: Made, random: Random, *, count_steps: bool = True) -> None:
     """Every broker that gets an event has a client that wants it, or passes it on towards one."""
     generate = Generator(random)
     topology = a_network(random)
     space = generate.space()
-    network = Network(protocol, topology, configured=True)
+    network = Network(protocol, topology, configured=True, count_steps=count_steps)
     for number in range(random.randint(1, 8)):
         broker = random.choice(topology.brokers)
         network.subscribe(broker, [Subscription(number, a_predicate(generate, space), f"{broker}/x")])
@@ -179,12 +180,13 @@ def check_nothing_for_nobody(protocol: Made, random: Random) -> None:
         assert {(one, other) for one, other, crossing in network.crossed if crossing == event} == wanted
 
 
-def check_survives_crashes(protocol: Made, random: Random) -> None:
+def check_survives_crashes(protocol: Made, random: Random, *, count_steps: bool = True) -> None:
     """A broker crashes and comes back with its clients; when all is quiet, everybody gets what matches again."""
     generate = Generator(random)
     topology = a_network(random)
     space = generate.space()
-    world = World(topology, make_router(protocol), costs=FREE, seed=random.randrange(1000))
+    made = make_router(protocol, Setup(count_steps=count_steps))
+    world = World(topology, made, costs=FREE, seed=random.randrange(1000))
     scan, subscribers = Scan(space), {}
 
     def subscribe(broker: str, at: float) -> None:
@@ -229,29 +231,33 @@ def check_steps(protocol: Made, random: Random) -> None:
 # --- what is promised holds
 
 randoms = st.randoms(use_true_random=False)
+both_engines = pytest.mark.parametrize("count_steps", [True, False], ids=["tree", "index"])
 
 
+@both_engines
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(randoms)
 @settings(max_examples=25)
-def test_everybody_gets_what_matches_once(protocol: str, random: Random) -> None:
+def test_everybody_gets_what_matches_once(protocol: str, count_steps: bool, random: Random) -> None:
     promises = PROTOCOLS[protocol].promises
     assert Promise.EXACT in promises, "a protocol that is not exact has no place in the catalog"
-    check_exact(protocol, random, links_once=Promise.NO_LINK_TWICE in promises)
+    check_exact(protocol, random, links_once=Promise.NO_LINK_TWICE in promises, count_steps=count_steps)
 
 
+@both_engines
 @pytest.mark.parametrize("protocol", promising(Promise.NOTHING_FOR_NOBODY))
 @given(randoms)
 @settings(max_examples=25)
-def test_no_link_carries_an_event_for_nobody(protocol: str, random: Random) -> None:
-    check_nothing_for_nobody(protocol, random)
+def test_no_link_carries_an_event_for_nobody(protocol: str, count_steps: bool, random: Random) -> None:
+    check_nothing_for_nobody(protocol, random, count_steps=count_steps)
 
 
+@both_engines
 @pytest.mark.parametrize("protocol", promising(Promise.SURVIVES_CRASHES))
 @given(randoms)
 @settings(max_examples=6)
-def test_brokers_crash_and_come_back(protocol: str, random: Random) -> None:
-    check_survives_crashes(protocol, random)
+def test_brokers_crash_and_come_back(protocol: str, count_steps: bool, random: Random) -> None:
+    check_survives_crashes(protocol, random, count_steps=count_steps)
 
 
 @pytest.mark.parametrize("protocol", promising(Promise.STEPS))

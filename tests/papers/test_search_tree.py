@@ -36,17 +36,17 @@ def test_the_rightmost_leaf_of_figure_2_is_a_path_of_six_nodes() -> None:
     """Figure 2: a1=1 & a2=2 & a3=3 & a5=3, with a star for a4: one node for each attribute, and the leaf."""
     tree = grown(RIGHTMOST, **PLAIN)
     assert tree.shape.nodes == 6
-    assert tree.match(event(1, 2, 3, 9, 3)) == ([1], 6)
-    assert tree.match(event(1, 2, 3, 9, 4)) == ([], 5)
-    assert tree.match(event(1, 2, 4, 9, 3)) == ([], 3)
-    assert tree.match(event(2, 2, 3, 9, 3)) == ([], 1)
+    assert tree.search(event(1, 2, 3, 9, 3)) == ([1], 6)
+    assert tree.search(event(1, 2, 3, 9, 4)) == ([], 5)
+    assert tree.search(event(1, 2, 4, 9, 3)) == ([], 3)
+    assert tree.search(event(2, 2, 3, 9, 3)) == ([], 1)
 
 
 def test_trivial_test_elimination_takes_the_star_level_away() -> None:
     """Section 2.1: nodes with a single child which is reached by a *-branch may be eliminated. Here the node of a4."""
     tree = grown(RIGHTMOST, **(PLAIN | {"eliminate_trivial_tests": True}))
     assert tree.shape.nodes == 5
-    assert tree.match(event(1, 2, 3, 9, 3)) == ([1], 5)
+    assert tree.search(event(1, 2, 3, 9, 3)) == ([1], 5)
 
 
 def test_the_walk_follows_the_value_and_the_star() -> None:
@@ -65,7 +65,7 @@ def test_the_walk_follows_the_value_and_the_star() -> None:
     )
     # 1, 2, 3 share root, a2, a3, a4, a5 and end in a leaf for = 2 and one for the star; 4 and 5 have nodes of their own from a2
     # and from a3 on; 6 ends at the node of a4 that it shares with 5, and 7 at the root.
-    assert tree.match(event(1, 2, 3, 1, 2)) == ([2, 3, 4, 5], 7 + 5 + 4)
+    assert tree.search(event(1, 2, 3, 1, 2)) == ([2, 3, 4, 5], 7 + 5 + 4)
 
 
 def test_delayed_branching_applies_the_tests_below_a_star_first() -> None:
@@ -73,10 +73,10 @@ def test_delayed_branching_applies_the_tests_below_a_star_first() -> None:
     subscriptions = {1: "a1 = 1 AND a2 = 2", 2: "a2 = 5", 3: "a3 = 7"}
     eager, delayed = (grown(subscriptions, delay_branching=delay) for delay in (False, True))
     # Eager: root, then the star's node of a2, and below its star the node of a3; they lead nowhere.
-    assert eager.match(event(9, 9, 9, 9, 9)) == ([], 3)
-    assert delayed.match(event(9, 9, 9, 9, 9)) == ([], 1)
-    assert eager.match(event(9, 5, 9, 9, 9)) == ([2], 4)
-    assert delayed.match(event(9, 5, 9, 9, 9)) == ([2], 2)
+    assert eager.search(event(9, 9, 9, 9, 9)) == ([], 3)
+    assert delayed.search(event(9, 9, 9, 9, 9)) == ([], 1)
+    assert eager.search(event(9, 5, 9, 9, 9)) == ([2], 4)
+    assert delayed.search(event(9, 5, 9, 9, 9)) == ([2], 2)
 
 
 def test_factoring_saves_the_steps_at_the_index() -> None:
@@ -85,10 +85,10 @@ def test_factoring_saves_the_steps_at_the_index() -> None:
     tree = SearchTree(FIVE, factored=["a1"])
     for each, text in subscriptions.items():
         tree.add(each, parse_predicate(FIVE, text))
-    assert tree.match({"a1": 1, "a2": 2}) == ([1, 2], 2)  # the root of the subtree of 1, and a leaf of both
-    assert tree.match({"a1": 3, "a2": 2})[0] == [2]
-    assert tree.match({"a1": 99, "a2": 2})[0] == [2]
-    assert tree.match({"a2": 2})[0] == [2]
+    assert tree.search({"a1": 1, "a2": 2}) == ([1, 2], 2)  # the root of the subtree of 1, and a leaf of both
+    assert tree.match({"a1": 3, "a2": 2}) == [2]
+    assert tree.match({"a1": 99, "a2": 2}) == [2]
+    assert tree.match({"a2": 2}) == [2]
 
 
 def test_sharing_makes_the_tree_a_graph() -> None:
@@ -98,7 +98,7 @@ def test_sharing_makes_the_tree_a_graph() -> None:
         for each, text in {1: "a1 = 1 AND a2 = 2", 2: "a2 = 2 AND a3 = 3 AND a4 = 4"}.items():
             tree.add(each, parse_predicate(FIVE, text))
     shared, separate = trees
-    assert shared.match(event(7, 2, 3, 4, 0)) == separate.match(event(7, 2, 3, 4, 0)) == ([2], 4)
+    assert shared.search(event(7, 2, 3, 4, 0)) == separate.search(event(7, 2, 3, 4, 0)) == ([2], 4)
     assert shared.shape.nodes < separate.shape.nodes
 
 

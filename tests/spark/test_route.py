@@ -65,6 +65,20 @@ def test_every_protocol_delivers_what_the_oracle_says(market: dict[str, object])
     assert 0.001 < exact.latency_s(0.5) <= exact.latency_s(0.99) < 1
 
 
+def test_steps_are_counted_where_they_are_asked_for(market: dict[str, object]) -> None:
+    """By search trees or by the index: the same deliveries over the same links."""
+    given = [market[each] for each in ("events", "subscriptions", "space", "topology")]
+    fast = route_totals(*given, ["two-tier"])["two-tier"]  # type: ignore[arg-type]
+    counted = route_totals(*given, ["two-tier"], count_steps=True)["two-tier"]  # type: ignore[arg-type]
+    assert fast.steps is None
+    assert fast.brokers()["steps"].null_count == len(fast.visits)
+    assert counted.steps is not None
+    assert counted.steps.sum() > EVENTS
+    assert (counted.messages == fast.messages).all()
+    assert (counted.bytes == fast.bytes).all()
+    assert (counted.deliveries == fast.deliveries).all()
+
+
 def test_the_hops_of_each_event_are_its_way(market: dict[str, object]) -> None:
     hops = route(*(market[each] for each in ("events", "subscriptions", "space", "topology")), "link-matching")  # type: ignore[arg-type]
     rows = hops.toArrow().to_pylist()

@@ -61,6 +61,7 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="With --stream: take what is new, then stop.")] = False,
     master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
     memory: Annotated[str | None, typer.Option(help="Spark's memory, 4g.", show_default="Spark's own")] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Route with search trees and count their steps: slower.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that no job made.")] = False,
     open_report: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
@@ -110,7 +111,7 @@ def run(
                 step = _stopping(bar, stopped)
                 with step("start"):
                     feed = _own(spark, told, largest_part) if told is not None else _made(spark, size or Size.LARGE, seed)
-                return run_job(spark, feed, folder, names, step)
+                return run_job(spark, feed, folder, names, step, count_steps=steps)
 
             facts = interruptible(spark, work)
     summary = facts.summary() | {"out": str(folder)}
@@ -240,9 +241,11 @@ def _table(facts: Facts) -> Any:
 
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)  # as wide as a narrow terminal
     table.add_column("protocol", no_wrap=True)
-    for heading in ("messages", "x least", "bytes", "delivered", "steps", "p50", "p99"):
+    rows = facts.protocols()
+    counted = all(row["steps"] is not None for row in rows)
+    for heading in ("messages", "x least", "bytes", "delivered", *(["steps"] if counted else []), "p50", "p99"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in facts.protocols():
+    for row in rows:
         about = "~" if row["events"] < facts.events else ""
         table.add_row(
             row["protocol"],
@@ -250,12 +253,12 @@ def _table(facts: Facts) -> Any:
             "-" if row["times_least"] is None else f"{row['times_least']:.3f}",
             f"{about}{short(row['bytes'])}B",
             about + short(row["deliveries"]),
-            about + short(row["steps"]),
+            *([about + short(row["steps"])] if counted else []),
             milliseconds(row["p50_s"]),
             milliseconds(row["p99_s"]),
         )
     table.add_section()
-    table.add_row("lower bound", short(facts.least), "1.000", *[""] * 5, style="dim")
+    table.add_row("lower bound", short(facts.least), "1.000", *[""] * (5 if counted else 4), style="dim")
     return table
 
 

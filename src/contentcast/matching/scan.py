@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
+from contentcast.matching.contract import Ints, Pairs
 from contentcast.model.events.event_batch import EventBatch
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.predicates.spelling import tree_of
+from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.predicates.tree import (
     And,
     Between,
@@ -45,6 +49,10 @@ class Scan:
             raise ValueError(f"subscription {subscription} is already there")
         self._trees[subscription] = tree_of(predicate)
 
+    def add_many(self, ids: Ints, table: PredicateTable) -> None:
+        for subscription, predicate in zip(ids.tolist(), table, strict=True):
+            self.add(subscription, predicate)
+
     def remove(self, subscription: int) -> None:
         if subscription not in self._trees:
             raise KeyError(f"there is no subscription {subscription}")
@@ -59,6 +67,14 @@ class Scan:
 
     def match_batch(self, batch: EventBatch) -> list[list[int]]:
         return [self.match(event) for event in batch.to_dicts()]
+
+    def match_pairs(self, batch: EventBatch) -> Pairs:
+        found = self.match_batch(batch)
+        ids = np.array([each for matched in found for each in matched], np.int64)
+        return Pairs(np.repeat(np.arange(len(found)), [len(matched) for matched in found]), ids)
+
+    def sizes(self) -> dict[str, int]:
+        return {"subscriptions": len(self)}
 
 
 def truth(tree: Tree, event: Mapping[str, Value]) -> Truth:

@@ -70,14 +70,15 @@ class Routed:
             "messages": totals.messages.sum(),
             "bytes": totals.bytes.sum(),
             "deliveries": totals.deliveries.sum(),
-            "steps": totals.steps.sum(),
         }
+        steps = None if totals.steps is None else int(totals.steps.sum())
         scaled = {name: round(int(value) * scale) for name, value in sums.items()}
         return {
             "protocol": totals.protocol,
             "events": self.events,
             **scaled,
-            "steps_per_event": int(sums["steps"]) / self.events if self.events else 0.0,
+            "steps": None if steps is None else round(steps * scale),
+            "steps_per_event": None if steps is None else steps / self.events if self.events else 0.0,
             "p50_s": _number(totals.latency_s(0.50)),
             "p99_s": _number(totals.latency_s(0.99)),
             "times_least": scaled["messages"] / least if least else None,
@@ -148,8 +149,13 @@ def job_session(master: str, memory: str | None = None) -> Iterator[SparkSession
             spark.stop()
 
 
-def run_job(spark: SparkSession, feed: Feed, out: Path, protocols: Sequence[str] | None, step: Step) -> Facts:
-    """Runs every step; `out` appears at the end, and replaces what is there. `step(name)` is entered for each."""
+def run_job(
+    spark: SparkSession, feed: Feed, out: Path, protocols: Sequence[str] | None, step: Step, *, count_steps: bool = False
+) -> Facts:
+    """Runs every step; `out` appears at the end, and replaces what is there. `step(name)` is entered for each.
+
+    `count_steps`: routers match with search trees, whose steps the tables and the report then show.
+    """
     from contentcast.pipeline.report import write_report
 
     names = list(dict.fromkeys(protocols or catalog.PROTOCOLS))
@@ -161,7 +167,7 @@ def run_job(spark: SparkSession, feed: Feed, out: Path, protocols: Sequence[str]
         events = work.ingest()
         prepared = work.match(events)
         work.learn(events)
-        work.route(events, prepared, names)
+        work.route(events, prepared, names, count_steps)
         with work.timed("report"):
             facts.examples = examples(events, prepared, feed.subscriptions, feed.space, feed.publisher, feed.topology)
             _write_routes(facts, folder / "routes")
@@ -255,7 +261,7 @@ class _Work:
         pq.write_table(learnt.rates, self.folder / "learnt" / "rates.parquet")
         self.facts.learnt = learnt
 
-    def route(self, events: DataFrame, prepared: Prepared, protocols: Sequence[str]) -> None:
+    def route(self, events: DataFrame, prepared: Prepared, protocols: Sequence[str], count_steps: bool) -> None:
         """One job for each protocol, so that workers hold the routers of one at a time and the bar shows which it is."""
         feed, facts = self.feed, self.facts
         if feed.topology is None or feed.publisher is None:
@@ -265,7 +271,15 @@ class _Work:
             every = SAMPLED.get(name, 1) if facts.events > SAMPLED_FROM else 1
             chosen = events.where(F.col(EVENT) % every == 0) if every > 1 else events
             with self.timed(f"route {name}"):
-                totals = route_totals(chosen, subscriptions, feed.space, feed.topology, [name], publisher=feed.publisher)
+                totals = route_totals(
+                    chosen,
+                    subscriptions,
+                    feed.space,
+                    feed.topology,
+                    [name],
+                    publisher=feed.publisher,
+                    count_steps=count_steps,
+                )
                 count = chosen.count() if every > 1 else facts.events
             facts.routes[name] = Routed(totals[name], count)
 
@@ -283,7 +297,10 @@ def _write_routes(facts: Facts, folder: Path) -> None:
         return
     folder.mkdir()
     totals = [each.totals for each in facts.routes.values()]
-    pq.write_table(pa.Table.from_pylist(facts.protocols()), folder / "protocols.parquet")
+    protocols = pa.Table.from_pylist(facts.protocols())
+    kinds = {"steps": pa.int64(), "steps_per_event": pa.float64()}  # all null where steps are not counted
+    fields = [pa.field(each.name, kinds.get(each.name, each.type)) for each in protocols.schema]
+    pq.write_table(protocols.cast(pa.schema(fields)), folder / "protocols.parquet")
     pq.write_table(pa.concat_tables([each.links() for each in totals]), folder / "links.parquet")
     pq.write_table(pa.concat_tables([each.brokers() for each in totals]), folder / "brokers.parquet")
     rows = [

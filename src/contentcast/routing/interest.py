@@ -13,8 +13,9 @@ Rule: what this broker's own clients changed counts here at once, and for all ot
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,8 @@ import numpy.typing as npt
 
 from contentcast.model import EventBatch, Space, SubscriptionBatch
 from contentcast.routing.audience import Audience, Change
-from contentcast.routing.audiences import Audiences
+from contentcast.routing.audience.audiences import Audiences
+from contentcast.routing.audience.pairs import first_of_each
 from contentcast.routing.contract import Effect, Input, SetTimer, Timer, TimerFired
 from contentcast.routing.local import Local
 from contentcast.routing.setup import Setup
@@ -76,18 +78,24 @@ class Record:
 
 
 class Interests:
-    """Takes the place of `Local` as a part: it hands clients' inputs down to it and tells the others."""
+    """Takes the place of `Local` as a part: it hands clients' inputs down to it and tells the others.
+
+    `in_trees`: the audiences stand in search trees, even where steps are not counted.
+    """
 
     topic = Interest.topic
 
-    def __init__(self, broker: str, setup: Setup, versions: Versions, spaces: SpaceRegister, local: Local) -> None:
+    def __init__(
+        self, broker: str, setup: Setup, versions: Versions, spaces: SpaceRegister, local: Local, *, in_trees: bool = False
+    ) -> None:
         self.broker = broker
         self.local = local
         self._setup = setup
         self._versions = versions
         self._records: dict[str, Record] = {broker: Record()}
         self._unsent: list[Change] = []
-        self._audiences = Audiences(spaces, self._grow, self._everything)
+        empty = partial(setup.forest.empty, count_steps=setup.count_steps or in_trees)
+        self._audiences = Audiences(spaces, empty, self._grow, self._everything)
         versions.take(self)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -158,12 +166,12 @@ class Interests:
     def wanted(self, events: EventBatch) -> list[tuple[str, Ints]]:
         """The brokers whose clients want some of these events, and for each of them which rows."""
         audience = self.audience(events.space)
-        found = audience.tree.match_batch(events)
-        rows = np.repeat(np.arange(len(events)), np.diff(found.offsets))
-        owners = audience.origin[found.ids]
-        return [(audience.origins[each], np.unique(rows[owners == each])) for each in np.unique(owners).tolist()]
+        found = audience.match(events)
+        events_found, places = first_of_each(found, np.where(audience.living, audience.origin, -1), len(audience.origins))
+        owners = audience.origin[found.rows[places]]
+        return [(audience.origins[each], events_found[owners == each]) for each in np.unique(owners).tolist()]
 
-    def _grow(self, space: Space, before: Audience | None, changes: Any) -> Audience:
+    def _grow(self, space: Space, before: Audience, changes: Sequence[Change]) -> Audience:
         heard = tuple(
             (origin, self._versions.mark(origin).incarnation, record.version)
             for origin, record in sorted(self._records.items())
@@ -171,7 +179,7 @@ class Interests:
         )
         # What this broker's own clients changed and the others do not know yet is in no version: nobody shares it.
         mine = (self.broker, self._versions.incarnation, self._records[self.broker].version, len(self._unsent))
-        return self._setup.forest.audience((space, heard, mine if self._unsent else None), before, space, changes)
+        return self._setup.forest.audience((space, heard, mine if self._unsent else None), before, changes)
 
     def _everything(self) -> Iterator[tuple[str, SubscriptionBatch]]:
         for origin, record in sorted(self._records.items()):
@@ -180,13 +188,7 @@ class Interests:
         yield from ((self.broker, batch) for batch in self.local.batches())
 
     def sizes(self) -> dict[str, int]:
-        audiences = [self.audience(space) for space in self._audiences.spaces()]
-        shapes = [audience.tree.shape for audience in audiences]
-        return {
-            "subscriptions": sum(map(len, audiences)),
-            "nodes": sum(each.nodes for each in shapes),
-            "bytes": sum(each.nbytes for each in shapes),
-        }
+        return self._audiences.sizes()
 
     def state(self) -> dict[str, Any]:
         held = {

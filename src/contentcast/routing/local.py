@@ -11,10 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from contentcast.model import Advertisement, EventBatch, Space, SubscriptionBatch
-from contentcast.routing.audience import Audience, Change
-from contentcast.routing.audiences import Audiences
-from contentcast.routing.clients import serve
+from contentcast.routing.audience import Audience, Change, Forest
+from contentcast.routing.audience.audiences import Audiences
+from contentcast.routing.audience.serving import serve
 from contentcast.routing.contract import Advertised, Effect, Input, Subscribed, Unadvertised, Unsubscribed
+from contentcast.routing.setup import Setup
 from contentcast.routing.spaces import SpaceRegister
 
 MOST_BLOCKS: Final = 64
@@ -22,7 +23,7 @@ MOST_BLOCKS: Final = 64
 
 
 class Local:
-    def __init__(self, broker: str, spaces: SpaceRegister) -> None:
+    def __init__(self, broker: str, spaces: SpaceRegister, setup: Setup) -> None:
         self.broker = broker
         self.advertisements: dict[int, Advertisement] = {}
         self._subscribed: set[int] = set()
@@ -31,7 +32,9 @@ class Local:
         """Ids that stand in a block and have ended. They are taken out together."""
         self._audiences = Audiences(
             spaces,
-            lambda space, before, changes: (before or Audience.empty(space)).changed(changes),
+            # Without the forest's options: they are learnt for everybody's tree, not for one broker's.
+            lambda space: Forest().empty(space, count_steps=setup.count_steps),
+            lambda space, before, changes: before.changed(changes),
             lambda: ((self.broker, batch) for batch in self.batches()),
         )
 
@@ -97,13 +100,8 @@ class Local:
         return serve(self.audience(events.space), events)
 
     def sizes(self) -> dict[str, int]:
-        """Of the clients' own trees."""
-        shapes = [self.audience(space).tree.shape for space in self._audiences.spaces()]
-        return {
-            "subscriptions": len(self._subscribed),
-            "nodes": sum(each.nodes for each in shapes),
-            "bytes": sum(each.nbytes for each in shapes),
-        }
+        """Of what the clients' own subscriptions are matched with."""
+        return {**self._audiences.sizes(), "subscriptions": len(self._subscribed)}
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = {"subscribed": sorted(self._subscribed)}

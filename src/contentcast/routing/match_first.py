@@ -9,13 +9,18 @@ Rule: only the broker where an event enters matches it.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from contentcast.routing.audience import Audience
+from contentcast.routing.audience.pairs import first_of_each
 from contentcast.routing.contract import Account, Deliver, Effect
-from contentcast.routing.destinations import listed, onward, rows_of
+from contentcast.routing.destinations import onward, rows_of
 from contentcast.routing.setup import Setup
 from contentcast.routing.skeleton import Skeleton
-from contentcast.wire import Header, Publish
+from contentcast.wire import Publish
+
+Ints = npt.NDArray[np.int64]
 
 
 class MatchFirst(Skeleton):
@@ -24,31 +29,35 @@ class MatchFirst(Skeleton):
         self.unicast = unicast
 
     def publish(self, publish: Publish) -> list[Effect]:
-        """Matches, and writes each event's list: every subscriber once."""
-        events = publish.events
-        audience = self.interest.audience(events.space)
-        found = audience.tree.match_batch(events)
-        names, who = audience.subscribers
-        rows = np.repeat(np.arange(len(events)), np.diff(found.offsets))
-        _, first = np.unique(rows * max(1, len(names)) + who[found.ids], return_index=True)
-        first.sort()
-        lists = listed(rows[first], pa.array(audience.ids[found.ids[first]]), len(events))
-        return [Account(events, found.steps), *self.route(publish.with_header(Header(subscriptions=lists)))]
+        """Matches; every subscriber gets each event once."""
+        audience = self.interest.audience(publish.events.space)
+        found = audience.match(publish.events)
+        rows, places = first_of_each(found, audience.who, len(audience.subscribers[0]))
+        members = found.rows[places]
+        effects = self._pass_on(publish, audience, rows, members, audience.ids[members])
+        return effects if found.steps is None else [Account(publish.events, found.steps), *effects]
 
     def route(self, publish: Publish) -> list[Effect]:
         lists = publish.header.subscriptions
         if lists is None:
             return []
         audience = self.interest.audience(publish.events.space)
-        values, rows = lists.flatten(), rows_of(lists)
-        who = audience.rows_of_ids(values.to_numpy())
+        ids = lists.flatten().to_numpy()
+        return self._pass_on(publish, audience, rows_of(lists), audience.rows_of_ids(ids), ids)
+
+    def _pass_on(self, publish: Publish, audience: Audience, rows: Ints, members: Ints, ids: Ints) -> list[Effect]:
+        """Event rows[i] is for who asked for ids[i]: row members[i] of the audience, -1 if nobody knows them."""
         exits = self.view.exits()
-        brokers = np.append(exits.numbers(audience.origins), -1)[np.append(audience.origin, -1)[who]]
+        brokers = np.full(len(members), -1, np.int64)
+        known = np.flatnonzero(members >= 0)
+        brokers[known] = exits.numbers_of_origins(audience.origins)[audience.origin[members[known]]]
         effects: list[Effect] = []
-        here = np.flatnonzero(brokers == exits.topology.number(self.broker))
+        here = np.flatnonzero(brokers == exits.here)
         if len(here):
             names, subscriber = audience.subscribers
-            effects.append(Deliver(publish.events, rows[here], subscriber[who[here]], names))
+            effects.append(Deliver(publish.events, rows[here], subscriber[members[here]], names))
         leaving = exits.of(publish.origin, brokers)
-        sends = onward(publish, "subscriptions", rows, values, leaving, exits.neighbours, alone=self.unicast)
-        return [*effects, *sends]
+        sends = onward(
+            publish, "subscriptions", rows, lambda at: pa.array(ids[at]), leaving, exits.neighbours, alone=self.unicast
+        )
+        return effects + sends

@@ -9,6 +9,7 @@ A protocol says what it does with events in `publish` and `route`, and which par
     always       versions, spaces, view, local
     with_interest    everybody's subscriptions (`interest`), in place of `local` alone
     with_advertisements    everybody's advertisements
+    in_trees         everybody's subscriptions in search trees, even where steps are not counted
 
 Rule: a part never calls another part's `handle`; the order of the parts is the order in which they act.
 """
@@ -42,17 +43,25 @@ class Part(Protocol):
 class Skeleton:
     """A router that matches nothing and sends nowhere: protocols fill in `route`, and `publish` if entering is different."""
 
-    def __init__(self, broker: str, setup: Setup, *, with_interest: bool = False, with_advertisements: bool = False) -> None:
+    def __init__(
+        self,
+        broker: str,
+        setup: Setup,
+        *,
+        with_interest: bool = False,
+        with_advertisements: bool = False,
+        in_trees: bool = False,
+    ) -> None:
         self.broker = broker
         self.setup = setup
         self.versions = Versions(broker, setup.incarnation)
         self.view = NetworkView(broker, setup, self.versions)
         self.spaces = SpaceRegister(broker, self.versions)
-        self.local = Local(broker, self.spaces)
+        self.local = Local(broker, self.spaces, setup)
         self.publishing = Publishing(broker, setup)
         self.parts: list[Part] = [self.view, self.versions, self.spaces]
         if with_interest:
-            self.interest = Interests(broker, setup, self.versions, self.spaces, self.local)
+            self.interest = Interests(broker, setup, self.versions, self.spaces, self.local, in_trees=in_trees)
             self.parts.append(self.interest)
         else:
             self.parts.append(self.local)

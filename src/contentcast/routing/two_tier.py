@@ -2,11 +2,16 @@
 
 Source: Banavar et al. 1999, section 6, "Two-tier Routing", which it leaves as an alternative. The group of brokers travels with
 the event as a list of their names, since one multicast group for each set of brokers would be 2^B groups. The first tier is
-link matching with a link for each broker of the network: the search ends when every broker is a Yes or a No.
+link matching with a link for each broker of the network: by the search tree, whose search ends when every broker is a Yes or a
+No, or by the index where steps are not counted.
 Rule: an event is matched at the broker where it enters and at those of its group, and by nobody on the way.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,58 +19,93 @@ import pyarrow as pa
 
 from contentcast.matching.search_tree.links import Annotation, words_of
 from contentcast.model import EventBatch, Space
-from contentcast.routing.audience import Audience
+from contentcast.routing.audience import Audience, TreeAudience
+from contentcast.routing.audience.pairs import Words, words_of_events
 from contentcast.routing.contract import Account, Effect
-from contentcast.routing.destinations import listed, onward, rows_of
+from contentcast.routing.destinations import Exits, onward, rows_of
 from contentcast.routing.setup import Setup
 from contentcast.routing.skeleton import Skeleton
-from contentcast.wire import Header, Publish
+from contentcast.wire import Publish
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class FirstTier:
+    """`words[r]` has the bit of the broker whose client asks for row r; `every` has the bits of all brokers."""
+
+    audience: Audience
+    words: Words
+    every: Words
+    names: pa.Array
+    annotation: Annotation | None
+    """None: by the index."""
+
+    @classmethod
+    def of(cls, audience: Audience, before: FirstTier | None, by_tree: bool) -> FirstTier:
+        count = len(audience.origins)
+        bits = np.array([words_of([at], count) for at in range(count)], np.uint64).reshape(count, max(1, (count + 63) // 64))
+        words = bits[audience.origin]
+        words[~audience.living] = 0
+        annotation = None
+        if by_tree:
+            same = before is not None and before.audience.origins == audience.origins
+            reused = before.annotation if before is not None and same else None
+            tree = cast(TreeAudience, audience).tree
+            annotation = tree.annotate_words(np.arange(len(audience.ids)), words, before=reused)
+        return cls(audience, words, words_of(range(count), count), pa.array(audience.origins, pa.string()), annotation)
+
+    def brokers(self, events: EventBatch) -> tuple[Ints, Ints, Ints | None]:
+        """Pairs (event, number of the origin that wants it), and the steps, if they are counted."""
+        if self.annotation is None:
+            yes, steps = words_of_events(self.audience.match(events), self.words), None
+        else:
+            found = self.annotation.match_links(events, self.every, look_ahead=True)
+            yes, steps = found.yes, found.steps
+        rows, brokers = np.nonzero(np.unpackbits(yes.view(np.uint8), axis=1, bitorder="little"))
+        return rows, brokers, steps
 
 
 class TwoTier(Skeleton):
     def __init__(self, broker: str, setup: Setup) -> None:
         super().__init__(broker, setup, with_interest=True)
-        self._tiers: dict[Space, tuple[Audience, Annotation]] = {}
+        self._tiers: dict[Space, FirstTier] = {}
+
+    def first_tier(self, space: Space) -> FirstTier:
+        """Everybody's subscriptions with a bit for each broker, as of now."""
+        audience = self.interest.audience(space)
+        found = self._tiers.get(space)
+        if found is None or found.audience is not audience:
+            found = self._tiers[space] = FirstTier.of(audience, found, self.setup.count_steps)
+        return found
 
     def publish(self, publish: Publish) -> list[Effect]:
         """The first tier: which brokers?"""
-        events = publish.events
-        audience, annotation = self._first_tier(events.space)
-        every = words_of(range(len(audience.origins)), len(audience.origins))
-        found = annotation.match_links(events, every, look_ahead=True)
-        bits = np.unpackbits(found.yes.view(np.uint8), axis=1, bitorder="little")
-        rows, brokers = np.nonzero(bits)
-        lists = listed(rows, pa.array(audience.origins, pa.string()).take(pa.array(brokers)), len(events))
-        return [Account(events, found.steps), *self.route(publish.with_header(Header(brokers=lists)))]
-
-    def _first_tier(self, space: Space) -> tuple[Audience, Annotation]:
-        """The tree with a trit for each broker."""
-        audience = self.interest.audience(space)
-        before = self._tiers.get(space)
-        if before is not None and before[0] is audience:
-            return before
-        count = len(audience.origins)
-        words = np.array([words_of([at], count) for at in range(count)], np.uint64).reshape(count, max(1, (count + 63) // 64))
-        same = before is not None and before[0].origins == audience.origins
-        annotation = audience.tree.annotate_words(
-            np.arange(len(audience.ids)), words[audience.origin], before=before[1] if before is not None and same else None
-        )
-        self._tiers[space] = (audience, annotation)
-        return audience, annotation
+        tier = self.first_tier(publish.events.space)
+        rows, brokers, steps = tier.brokers(publish.events)
+        exits = self.view.exits()
+        numbers = exits.numbers_of_origins(tier.audience.origins)[brokers]
+        effects = self._pass_on(publish, exits, rows, numbers, lambda at: tier.names.take(pa.array(brokers[at])))
+        return effects if steps is None else [Account(publish.events, steps), *effects]
 
     def route(self, publish: Publish) -> list[Effect]:
         lists = publish.header.brokers
         if lists is None:
             return []
-        exits = self.view.exits()
-        values, rows = lists.flatten(), rows_of(lists)
+        exits, values = self.view.exits(), lists.flatten()
         coded = values.dictionary_encode()
-        brokers = exits.numbers(coded.dictionary.to_pylist())[coded.indices.to_numpy()]
-        here = rows[brokers == exits.topology.number(self.broker)]
-        leaving = exits.of(publish.origin, brokers)
-        return [*self._serve(publish.events, here), *onward(publish, "brokers", rows, values, leaving, exits.neighbours)]
+        numbers = exits.numbers(coded.dictionary.to_pylist())[coded.indices.to_numpy()]
+        return self._pass_on(publish, exits, rows_of(lists), numbers, lambda at: values.take(pa.array(at)))
 
-    def _serve(self, events: EventBatch, rows: npt.NDArray[np.int64]) -> list[Effect]:
+    def _pass_on(
+        self, publish: Publish, exits: Exits, rows: Ints, brokers: Ints, names: Callable[[Ints], pa.Array]
+    ) -> list[Effect]:
+        """Event rows[i] is for the broker with the number brokers[i]; `names` gives the names of some of these."""
+        leaving = exits.of(publish.origin, brokers)
+        served = self._serve(publish.events, rows[brokers == exits.here])
+        return served + onward(publish, "brokers", rows, names, leaving, exits.neighbours)
+
+    def _serve(self, events: EventBatch, rows: Ints) -> list[Effect]:
         """The second tier: which clients?"""
         if not len(rows):
             return []

@@ -2,7 +2,8 @@
 
 The routers are the real ones, one for each broker of the topology, in every worker: a chunk of events enters at its publishing
 brokers and runs through the network by columns (`hosting.instant`, `hosting.ledger`). Time is that of the cost model without
-queues.
+queues. The fastest engine matches, which counts no steps; `count_steps=True` matches with the papers' search trees instead,
+shows their steps and lets the cost model charge for them.
 
     route(events, ...)          one row for each event at each broker that it reaches
     route_totals(events, ...)   the sums of all protocols side by side: links, brokers, latencies
@@ -72,7 +73,8 @@ class Totals:
     messages: npt.NDArray[np.int64]
     bytes: npt.NDArray[np.int64]
     visits: npt.NDArray[np.int64]
-    steps: npt.NDArray[np.int64]
+    steps: npt.NDArray[np.int64] | None
+    """None: not counted. The cost model then charges nothing for matching."""
     deliveries: npt.NDArray[np.int64]
     busy_s: npt.NDArray[np.float64]
     latencies: npt.NDArray[np.int64]
@@ -99,7 +101,7 @@ class Totals:
     def brokers(self) -> pa.Table:
         columns = {
             "visits": self.visits,
-            "steps": self.steps,
+            "steps": pa.nulls(len(self.visits), pa.int64()) if self.steps is None else self.steps,
             "deliveries": self.deliveries,
             "busy_s": self.busy_s,
         }
@@ -118,21 +120,23 @@ def route(
     publisher: str = "publisher",
     costs: Costs | None = None,
     plan: LearntPlan | None = None,
+    count_steps: bool = False,
     **options: Any,
 ) -> DataFrame:
     """One row for each event at each broker that it reaches: steps, deliveries, and the links by which it went on.
 
     `event`: the column with the event's id, a 64-bit int. `publisher`: the column with the broker at which it enters. `plan`:
-    what `learn` found, for the search trees. `options` are those of the protocol's router.
+    what `learn` found, for the search trees. `count_steps`: match with search trees and tell their steps; else `steps` is null.
+    `options` are those of the protocol's router.
     """
     catalog.protocol(protocol)
     _check_columns(events, (event, publisher), "events")
-    work = Work.of(events, subscriptions, space, topology, {protocol: options}, event, publisher, costs, plan)
+    work = Work.of(events, subscriptions, space, topology, {protocol: options}, event, publisher, costs, plan, count_steps)
 
     def hops(batches: Batches) -> Batches:
         for chunk in work.chunks(batches):
             for name, ledger in work.routed(chunk, keep_hops=True):
-                yield from _hop_rows(name, ledger, chunk)
+                yield from _hop_rows(name, ledger, chunk, count_steps)
 
     return map_arrow(events, hops, spark_schema(HOPS))
 
@@ -147,6 +151,7 @@ def route_totals(
     publisher: str = "publisher",
     costs: Costs | None = None,
     plan: LearntPlan | None = None,
+    count_steps: bool = False,
 ) -> dict[str, Totals]:
     """Runs the job, and gives what each protocol (all of the catalog, unless told) comes to."""
     given = list(catalog.PROTOCOLS) if protocols is None else protocols
@@ -154,7 +159,7 @@ def route_totals(
     for name in options:
         catalog.protocol(name)
     _check_columns(events, (publisher,), "events")
-    work = Work.of(events, subscriptions, space, topology, options, None, publisher, costs, plan)
+    work = Work.of(events, subscriptions, space, topology, options, None, publisher, costs, plan, count_steps)
 
     def facts(batches: Batches) -> Batches:
         for chunk in work.chunks(batches):
@@ -166,7 +171,7 @@ def route_totals(
         .groupBy("protocol", "fact", "one", "other")
         .agg(F.sum("value").alias("value"))
     )
-    return _gathered(rows.toArrow(), topology, options)
+    return _gathered(rows.toArrow(), topology, options, count_steps)
 
 
 # --- on a worker
@@ -192,6 +197,7 @@ class Work:
     subscriptions: Broadcast[bytes]
     tree_options: Mapping[str, Any]
     wanted: Mapping[str, float]
+    count_steps: bool
     key: str
 
     @classmethod
@@ -206,6 +212,7 @@ class Work:
         publisher: str,
         costs: Costs | None,
         learnt: LearntPlan | None,
+        count_steps: bool,
     ) -> Work:
         table = subscriptions if isinstance(subscriptions, pa.Table) else None
         if table is None:
@@ -221,7 +228,8 @@ class Work:
         shared = events.sparkSession.sparkContext.broadcast(sink.getvalue().to_pybytes())
         trees = learnt.tree_options() if learnt is not None else {}
         wanted = learnt.wanted if learnt is not None else {}
-        return cls(space, topology, options, event, publisher, costs or Costs(), shared, trees, wanted, uuid4().hex)
+        costs = costs or Costs()
+        return cls(space, topology, options, event, publisher, costs, shared, trees, wanted, count_steps, uuid4().hex)
 
     def chunks(self, batches: Batches) -> Iterator[Chunk]:
         """Batches put together, with the ids 0, 1, ... that the ledger wants; a bad event stops the job: ingest first."""
@@ -274,7 +282,7 @@ class Work:
                 _FORESTS.clear()
             forest = _FORESTS.setdefault(self.key, Forest(**self.tree_options))
             options = self.options[name]
-            setup = Setup(topology=self.topology, forest=forest, wanted=self.wanted)
+            setup = Setup(topology=self.topology, forest=forest, wanted=self.wanted, count_steps=self.count_steps)
             network = Instant(self.topology, catalog.make_router(name, setup, **options))
             for broker, batch in _subscriptions(self):
                 network.put(broker, Subscribed(batch))
@@ -306,7 +314,7 @@ def _subscriptions(work: Work) -> list[tuple[str, SubscriptionBatch]]:
     return _PARSED[work.key]
 
 
-def _hop_rows(name: str, ledger: Ledger, chunk: Chunk) -> Batches:
+def _hop_rows(name: str, ledger: Ledger, chunk: Chunk, count_steps: bool) -> Batches:
     for hop in ledger.hops:
         place = np.concatenate([np.searchsorted(hop.events, np.unique(events)) for _, events in hop.left_by] or [_NOTHING])
         which = np.repeat(np.arange(len(hop.left_by)), [len(np.unique(events)) for _, events in hop.left_by])
@@ -321,7 +329,7 @@ def _hop_rows(name: str, ledger: Ledger, chunk: Chunk) -> Batches:
                 ids,
                 pa.array([hop.broker] * count, pa.string()),
                 pa.array(hop.arrived_s),
-                pa.array(hop.steps),
+                pa.array(hop.steps) if count_steps else pa.nulls(count, pa.int64()),
                 pa.array(hop.deliveries),
                 pa.array(hop.copies),
                 pa.ListArray.from_arrays(pa.array(offsets), links),
@@ -352,7 +360,7 @@ def _fact_rows(name: str, ledger: Ledger) -> pa.RecordBatch:
 # --- on the driver
 
 
-def _gathered(facts: pa.Table, topology: Topology, protocols: Mapping[str, Any]) -> dict[str, Totals]:
+def _gathered(facts: pa.Table, topology: Topology, protocols: Mapping[str, Any], count_steps: bool) -> dict[str, Totals]:
     count = len(topology)
     found = {
         name: Totals(
@@ -361,7 +369,7 @@ def _gathered(facts: pa.Table, topology: Topology, protocols: Mapping[str, Any])
             messages=np.zeros((count, count), np.int64),
             bytes=np.zeros((count, count), np.int64),
             visits=np.zeros(count, np.int64),
-            steps=np.zeros(count, np.int64),
+            steps=np.zeros(count, np.int64) if count_steps else None,
             deliveries=np.zeros(count, np.int64),
             busy_s=np.zeros(count),
             latencies=np.zeros(len(LATENCY_BINS) + 1, np.int64),

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from contentcast.matching.contract import Pairs
 from contentcast.matching.search_tree.links import Annotation
 from contentcast.matching.search_tree.merge import merged
 from contentcast.matching.search_tree.part import Part, Plan, prepare
@@ -195,8 +196,12 @@ class SearchTree:
 
     # --- matching
 
-    def match(self, event: Mapping[str, Any]) -> tuple[list[int], int]:
-        """The ids of the subscriptions that the event satisfies, ascending, and the steps it took."""
+    def match(self, event: Mapping[str, Any]) -> list[int]:
+        """The ids of the subscriptions that the event satisfies, ascending."""
+        return self.search(event)[0]
+
+    def search(self, event: Mapping[str, Any]) -> tuple[list[int], int]:
+        """The same, and the steps it took."""
         found = self.match_batch(EventBatch.from_dicts(self.space, [event]))
         return found.ids.tolist(), int(found.steps[0])
 
@@ -208,6 +213,14 @@ class SearchTree:
         for each in found:
             steps += each[2]
         return Matches(*merged([each[0] for each in found], [each[1] for each in found], len(batch)), steps)
+
+    def match_pairs(self, batch: EventBatch) -> Pairs:
+        found = self.match_batch(batch)
+        return Pairs(np.repeat(np.arange(len(batch)), np.diff(found.offsets)), found.ids)
+
+    def sizes(self) -> dict[str, int]:
+        shape = self.shape
+        return {"subscriptions": len(self), "nodes": shape.nodes, "bytes": shape.nbytes}
 
     def parts(self, batch: EventBatch) -> tuple[Part, ...]:
         """The trees to search for these events, everything that waited included."""

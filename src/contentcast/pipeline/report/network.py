@@ -32,21 +32,24 @@ def load_of(each: Routed, events: int) -> dict[str, Any]:
     sizes = (totals.bytes + totals.bytes.T) * scale
     ends = [(topology.number(link.one), topology.number(link.other)) for link in topology.links]
     on_links = np.array([messages[pair] for pair in ends]) if ends else np.zeros(0)
-    steps = totals.steps * scale
+    # A broker's load is what it has to search, or, where steps are not counted, how many events it handles.
+    visits = totals.visits * scale
+    steps = None if totals.steps is None else totals.steps * scale
+    load = visits if steps is None else steps
+    searched = [""] * len(visits) if steps is None else [f"{short(each)} matching steps, " for each in steps]
     return {
         "links": _shares(on_links),
         "linkTitles": [
             f"{link.one} - {link.other}: {short(messages[pair])} messages, {short(sizes[pair])}B, {milliseconds(link.delay_s)}"
             for link, pair in zip(topology.links, ends, strict=True)
         ],
-        "brokers": _shares(steps),
+        "brokers": _shares(load),
         "brokerTitles": [
-            f"{broker}: {short(steps[at])} matching steps, {short(totals.visits[at] * scale)} events came by, "
-            f"{short(totals.deliveries[at] * scale)} deliveries"
+            f"{broker}: {searched[at]}{short(visits[at])} events came by, {short(totals.deliveries[at] * scale)} deliveries"
             for at, broker in enumerate(topology.brokers)
         ],
         "mostOnLink": short(float(on_links.max(initial=0.0))) + " messages",
-        "mostSteps": short(float(steps.max(initial=0.0))) + " steps",
+        "mostAtBroker": short(float(load.max(initial=0.0))) + (" events" if steps is None else " steps"),
     }
 
 
@@ -95,7 +98,7 @@ def busiest(each: Routed, events: int) -> dict[str, list[dict[str, Any]]]:
     brokers = [
         {
             "broker": row["broker"],
-            "steps": short(row["steps"] * scale),
+            "visits": short(row["visits"] * scale),
             "deliveries": short(row["deliveries"] * scale),
             "busy": seconds(row["busy_s"] * scale),
         }

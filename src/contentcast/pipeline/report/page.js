@@ -11,7 +11,7 @@ function show(name) {
   document.querySelectorAll("[data-fill]").forEach((each) => { each.textContent = load[each.dataset.fill]; });
   document.querySelectorAll(".bar, #protocols tbody tr").forEach((each) => each.classList.toggle("chosen", each.dataset.protocol === name));
   fill("busiest-links", data.busiest[name].links, ["from", "to", "messages", "bytes"]);
-  fill("busiest-brokers", data.busiest[name].brokers, ["broker", "steps", "deliveries", "busy"]);
+  fill("busiest-brokers", data.busiest[name].brokers, ["broker", "visits", "deliveries", "busy"]);
 }
 
 function paint(shape, share, title) {

@@ -16,7 +16,9 @@ from contentcast.pipeline.report.network import busiest, drawing, load_of
 if TYPE_CHECKING:
     from contentcast.pipeline.job import Facts
 
-HEADINGS: Final = ("messages", "x lower bound", "bytes", "deliveries", "steps", "steps / event", "p50", "p99")
+HEADINGS: Final = ("messages", "x lower bound", "bytes", "deliveries", "p50", "p99")
+STEP_HEADINGS: Final = ("steps", "steps / event")
+"""Shown where steps were counted."""
 
 
 def write_report(facts: Facts, path: Path) -> None:
@@ -96,7 +98,7 @@ def _network(facts: Facts) -> str:
         f"{_switch(facts.routes)}{drawing(topology, first)}"
         '<div class="legend"><span><i class="wide"></i>the busiest link: '
         f'<b data-fill="mostOnLink">{text(first["mostOnLink"])}</b></span><span><i class="round"></i>the busiest broker: '
-        f'<b data-fill="mostSteps">{text(first["mostSteps"])}</b></span><span>others in proportion</span></div></section>'
+        f'<b data-fill="mostAtBroker">{text(first["mostAtBroker"])}</b></span><span>others in proportion</span></div></section>'
     )
 
 
@@ -104,6 +106,8 @@ def _protocols(facts: Facts) -> str:
     if not facts.routes:
         return ""
     rows = facts.protocols()
+    counted = all(row["steps"] is not None for row in rows)
+    shown_headings = (*HEADINGS, *STEP_HEADINGS) if counted else HEADINGS
     sampled = {row["protocol"] for row in rows if row["events"] < facts.events}
 
     def panel(title: str, key: str, shown: Any, mark: float | None = None) -> str:
@@ -116,12 +120,12 @@ def _protocols(facts: Facts) -> str:
     panels = [
         panel("Messages on links", "messages", short, float(facts.least)),
         panel("Bytes on links", "bytes", lambda value: short(value) + "B"),
-        panel("Matching steps at all brokers", "steps", short),
+        *([panel("Matching steps at all brokers", "steps", short)] if counted else []),
         panel("CPU time of the busiest broker", "busiest_broker_s", seconds),
     ]
-    headings = [("protocol", "text"), *((name, "number") for name in HEADINGS)]
+    headings = [("protocol", "text"), *((name, "number") for name in shown_headings)]
     bound = [Cell("lower bound", "lower bound"), Cell(short(facts.least), facts.least), Cell("1.000", 1.0)]
-    bound += [Cell(NONE, 0.0)] * (len(HEADINGS) - 2)
+    bound += [Cell(NONE, 0.0)] * (len(shown_headings) - 2)
     made = table(headings, [*(_cells(row, row["protocol"] in sampled) for row in rows), bound])
     note = ""
     if sampled:
@@ -130,10 +134,11 @@ def _protocols(facts: Facts) -> str:
             f'<p class="small quiet">≈ {text(", ".join(sorted(sampled)))}: routed with one event in {every} and scaled to '
             "all, to keep the job short.</p>"
         )
+    matching = "" if counted else " Matching is not charged: its steps were not counted (<code>run --steps</code>)."
     return (
         '<section><h2>Protocols compared</h2><p class="quiet">The same events and subscriptions through the real routers of '
         "each protocol. All deliver the same; they differ in what they send and how much they match. CPU time and latency are "
-        "those of the cost model: link delays and the brokers' work, without queues.</p>"
+        f"those of the cost model: link delays and the brokers' work, without queues.{matching}</p>"
         f'<div class="panels">{"".join(panels)}</div><p class="key"><i></i>the lower bound: {short(facts.least)} messages, the '
         "fewest with which every event can reach each broker that wants it along its publisher's tree.</p>"
         f'<div id="protocols">{made}</div>{note}</section>'
@@ -143,16 +148,21 @@ def _protocols(facts: Facts) -> str:
 def _cells(row: dict[str, Any], sampled: bool) -> list[Cell]:
     about = "≈ " if sampled else ""
     name, times = row["protocol"], row["times_least"]
+    steps = []
+    if row["steps"] is not None:
+        steps = [
+            Cell(about + short(row["steps"]), row["steps"]),
+            Cell(short(row["steps_per_event"]), row["steps_per_event"]),
+        ]
     return [
         Cell(f'{text(name)}<span class="about">{text(catalog.PROTOCOLS[name].description)}</span>', name),
         Cell(about + short(row["messages"]), row["messages"]),
         Cell(NONE if times is None else f"{about}{times:.3f}", times or 0.0),
         Cell(about + short(row["bytes"]) + "B", row["bytes"]),
         Cell(about + short(row["deliveries"]), row["deliveries"]),
-        Cell(about + short(row["steps"]), row["steps"]),
-        Cell(short(row["steps_per_event"]), row["steps_per_event"]),
         Cell(milliseconds(row["p50_s"]), row["p50_s"] or 0.0),
         Cell(milliseconds(row["p99_s"]), row["p99_s"] or 0.0),
+        *steps,
     ]
 
 
@@ -167,7 +177,7 @@ def _busiest(facts: Facts) -> str:
         return f'<div id="{id}"><h3>{title}</h3>{plain_table(kinds, cells)}</div>'
 
     links = listed("busiest-links", "Links", ("from", "to", "messages", "bytes"), 2, found["links"])
-    brokers = listed("busiest-brokers", "Brokers", ("broker", "steps", "deliveries", "CPU time"), 1, found["brokers"])
+    brokers = listed("busiest-brokers", "Brokers", ("broker", "events", "deliveries", "CPU time"), 1, found["brokers"])
     return f'<section><h2>The busiest</h2>{_switch(facts.routes)}<div class="two">{links}{brokers}</div></section>'
 
 

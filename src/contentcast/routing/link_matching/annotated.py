@@ -9,7 +9,6 @@ new one and takes from the one `before` what is still true.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,34 +16,14 @@ import numpy.typing as npt
 from contentcast.matching.search_tree.links import Annotation
 from contentcast.model import EventBatch
 from contentcast.network.topology import Topology
-from contentcast.routing.audience import Audience
-from contentcast.routing.link_matching.masks import VirtualLinks, Words, packed, unpacked
-
-Ints = npt.NDArray[np.int64]
-
-
-class Start(NamedTuple):
-    """What is fixed for the events of one publisher."""
-
-    mask: Words
-    by_neighbour: list[tuple[str, Words]]
-    single: list[tuple[str, list[int]]]
-    """The same as plain ints, word by word: for one event they are faster than arrays."""
-
-
-@dataclass(slots=True)
-class Ways:
-    """Where a batch goes: the rows for each neighbour (all rows: None), and pairs (row, client) if clients are links."""
-
-    onward: list[tuple[str, Ints | None]]
-    rows: Ints
-    who: Ints
-    steps: Ints
+from contentcast.routing.audience import Audience, TreeAudience
+from contentcast.routing.link_matching.masks import VirtualLinks, Words, link_words, packed, unpacked
+from contentcast.routing.link_matching.starts import NONE, Ints, Start, Ways
 
 
 @dataclass(slots=True)
 class Annotated:
-    audience: Audience
+    audience: TreeAudience
     links: VirtualLinks
     clients: tuple[str, ...]
     annotation: Annotation
@@ -55,7 +34,7 @@ class Annotated:
 
     @classmethod
     def of(
-        cls, audience: Audience, topology: Topology, broker: str, client_links: bool, before: Annotated | None = None
+        cls, audience: TreeAudience, topology: Topology, broker: str, client_links: bool, before: Annotated | None = None
     ) -> Annotated:
         same_network = before is not None and before.links.topology == topology
         links = before.links if before is not None and same_network else VirtualLinks.at(topology, broker)
@@ -74,55 +53,36 @@ class Annotated:
         """None: this network has no such broker."""
         found = self.starts.get(publisher)
         if found is None and publisher in self.links.topology:
-            extra = len(self.clients)
-            by_neighbour = self.links.by_neighbour(publisher, extra)
-            single = [(neighbour, [int(word) for word in words]) for neighbour, words in by_neighbour]
-            found = self.starts[publisher] = Start(self.links.mask(publisher, extra), by_neighbour, single)
+            found = self.starts[publisher] = Start.of(self.links, publisher, len(self.clients))
         return found
 
     def ways(self, events: EventBatch, publisher: str) -> Ways:
         start = self.start(publisher)
         if start is None:
-            return Ways([], _NONE, _NONE, np.zeros(len(events), np.int64))
-        if not start.by_neighbour and not self.clients:
-            return Ways([], _NONE, _NONE, np.zeros(len(events), np.int64))  # an end of the publisher's tree
+            return Ways([], NONE, NONE, np.zeros(len(events), np.int64))
+        if not start.neighbours and not self.clients:
+            return Ways([], NONE, NONE, np.zeros(len(events), np.int64))  # an end of the publisher's tree
         found = self.chosen.match_links(events, start.mask, look_ahead=self.look_ahead)
-        return self._one(found.yes, found.steps, start) if len(events) == 1 else self._many(found.yes, found.steps, start)
+        rows, who = self._clients(found.yes)
+        return Ways(start.onward(found.yes), rows, who, found.steps)
 
-    def _one(self, yes: Words, steps: Ints, start: Start) -> Ways:
-        words = yes[0].tolist()
-        onward: list[tuple[str, Ints | None]] = [
-            (neighbour, None)
-            for neighbour, mask in start.single
-            if any(word & bits for word, bits in zip(words, mask, strict=True))
-        ]
+    def _clients(self, yes: Words) -> tuple[Ints, Ints]:
+        """Pairs (event, client), if clients are links."""
         if not self.clients:
-            return Ways(onward, _NONE, _NONE, steps)
-        # The clients' links stand last; the network's are shifted out.
+            return NONE, NONE
+        if len(yes) > 1:
+            rows, who = np.nonzero(unpacked(yes, self.links.count + len(self.clients))[:, self.links.count :])
+            return rows, who
+        # For one event plain ints are faster. The clients' links stand last; the network's are shifted out.
         whole = 0
-        for at, word in enumerate(words):
+        for at, word in enumerate(yes[0].tolist()):
             whole |= word << (64 * at)
         whole >>= self.links.count
-        who = []
+        found = []
         while whole:
-            who.append((whole & -whole).bit_length() - 1)
+            found.append((whole & -whole).bit_length() - 1)
             whole &= whole - 1
-        return Ways(onward, np.zeros(len(who), np.int64), np.array(who, np.int64), steps)
-
-    def _many(self, yes: Words, steps: Ints, start: Start) -> Ways:
-        onward: list[tuple[str, Ints | None]] = []
-        for neighbour, mask in start.by_neighbour:
-            rows = np.flatnonzero((yes & mask).any(axis=1))
-            if len(rows):
-                onward.append((neighbour, None if len(rows) == len(yes) else rows))
-        if not self.clients:
-            return Ways(onward, _NONE, _NONE, steps)
-        bits = unpacked(yes, self.links.count + len(self.clients))[:, self.links.count :]
-        rows, who = np.nonzero(bits)
-        return Ways(onward, rows, who, steps)
-
-
-_NONE: Final = np.empty(0, np.int64)
+        return np.zeros(len(found), np.int64), np.array(found, np.int64)
 
 
 def _number(origins: tuple[str, ...], broker: str) -> int:
@@ -131,15 +91,10 @@ def _number(origins: tuple[str, ...], broker: str) -> int:
 
 def _words(audience: Audience, links: VirtualLinks, mine: npt.NDArray[np.bool_], clients: tuple[str, ...]) -> Words:
     """For each row the link behind which its subscriber is, as bits."""
-    count = links.count + len(clients)
-    brokers = [links.topology.number(each) if each in links.topology else -1 for each in audience.origins]
-    behind = np.array([links.of[each] if each >= 0 else -1 for each in brokers], np.int64)
-    place = behind[audience.origin] if len(behind) else np.empty(0, np.int64)
+    words = link_words(links, audience.origins, len(clients))[audience.origin]
     if clients:
-        numbers = {name: links.count + at for at, name in enumerate(clients)}
+        bits = packed(np.eye(links.count + len(clients), dtype=bool)[links.count :])
+        numbers = {name: at for at, name in enumerate(clients)}
         rows = np.flatnonzero(mine)
-        place[rows] = [numbers[name] for name in audience.names[rows].tolist()]
-    # One row of words for each link, and one of nothing for whoever is out of reach.
-    table = np.concatenate([packed(np.eye(count, dtype=bool)), np.zeros((1, max(1, (count + 63) // 64)), np.uint64)])
-    words: Words = table[place]
+        words[rows] = bits[[numbers[name] for name in audience.names[rows].tolist()]]
     return words

@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from contentcast.matching.search_tree.guesses import Guesses
 from contentcast.model import EventBatch, Space
-from contentcast.routing.link_matching.annotated import Annotated, Ways
+from contentcast.routing.link_matching.annotated import Annotated
 from contentcast.routing.link_matching.masks import VirtualLinks
 from contentcast.routing.link_matching.router import LinkMatching
+from contentcast.routing.link_matching.starts import Ways
 from contentcast.routing.setup import Setup
 from contentcast.wire import Publish
 
@@ -33,7 +34,7 @@ class Hybrid(LinkMatching):
     """`threshold`: a Maybe that became a Yes at least so often is taken for one."""
 
     def __init__(self, broker: str, setup: Setup, *, threshold: float = 0.9, client_links: bool = False) -> None:
-        super().__init__(broker, setup, client_links=client_links)
+        super().__init__(broker, setup, client_links=client_links, by_tree=True)
         self.threshold = threshold
         self._wanted = setup.wanted
         self._guesses: dict[Space, Guesses] = {}
@@ -43,7 +44,7 @@ class Hybrid(LinkMatching):
     def ways(self, annotated: Annotated, publish: Publish) -> Ways:
         space, events = publish.events.space, publish.events
         start = annotated.start(publish.origin)
-        if start is None or not start.by_neighbour:
+        if start is None or not start.neighbours:
             return annotated.ways(events, publish.origin)  # an end of the tree: there is nothing to guess
         guesses = self._guesses.get(space)
         if guesses is None or self._plain.get(space) is not annotated:
@@ -61,7 +62,7 @@ class Hybrid(LinkMatching):
                 annotated.chosen = guesses.taken(self.threshold)
                 self._renewed_at = max(FIRST_WATCHED // 4, guesses.watched)
         ways = annotated.ways(events, publish.origin)
-        ways.steps = ways.steps + extra
+        ways.steps += extra
         return ways
 
     def _chances(self, links: VirtualLinks) -> npt.NDArray[np.float64]:

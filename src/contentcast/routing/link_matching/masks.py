@@ -15,6 +15,7 @@ Rule: for every publisher, a destination is behind exactly one virtual link, so 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -84,6 +85,18 @@ class VirtualLinks:
             if chosen.any():
                 found.append((neighbour, packed(chosen)))
         return found
+
+
+def link_words(links: VirtualLinks, brokers: Sequence[str], extra: int = 0) -> Words:
+    """For each broker the bit of the virtual link it is behind (none: out of reach, or the broker itself), and one more row of
+    nothing; `extra` links more have room.
+    """
+    count = links.count + extra
+    table = np.concatenate([packed(np.eye(count, dtype=bool)), np.zeros((1, max(1, (count + 63) // 64)), np.uint64)])
+    known = links.topology
+    behind = [int(links.of[known.number(each)]) if each in known else -1 for each in brokers]
+    words: Words = table[[*behind, -1]]
+    return words
 
 
 def packed(bits: npt.NDArray[np.bool_]) -> Words:

@@ -27,12 +27,12 @@ def with_three() -> SearchTree:
 
 def test_a_change_is_visible_at_the_next_match() -> None:
     searched = with_three()
-    assert searched.match(IBM)[0] == [1, 2, 3]
+    assert searched.match(IBM) == [1, 2, 3]
     searched.remove(2)
-    assert searched.match(IBM)[0] == [1, 3]
+    assert searched.match(IBM) == [1, 3]
     searched.add(2, asked("TRUE"))
     searched.remove(3)
-    assert searched.match(IBM)[0] == [1, 2]
+    assert searched.match(IBM) == [1, 2]
     assert 2 in searched
     assert 3 not in searched
     assert len(searched) == 2
@@ -47,7 +47,7 @@ def test_an_id_that_is_there_is_refused_and_nothing_changes() -> None:
             searched.add(taken, asked("FALSE"))
         with pytest.raises(ContentcastError, match=f"subscription {taken} is already there"):
             searched.add_many([7, taken, 8], parse_many(TRADES, ["TRUE"] * 3))
-    assert searched.match(IBM)[0] == [1, 2, 3, 4]
+    assert searched.match(IBM) == [1, 2, 3, 4]
     assert len(searched) == 4
 
 
@@ -61,7 +61,7 @@ def test_an_id_that_is_not_there_cannot_be_removed() -> None:
     searched.remove(1)
     with pytest.raises(ContentcastError, match="there is no subscription 1"):
         searched.remove(1)
-    assert searched.match(IBM)[0] == [3]
+    assert searched.match(IBM) == [3]
 
 
 @pytest.mark.parametrize(
@@ -110,16 +110,16 @@ def test_attributes_that_the_order_leaves_out_follow() -> None:
     for each, text in enumerate(["price < 5 AND issue = 'A'", "price < 7"]):
         searched.add(each, asked(text))
     assert [level.name for level in searched.prepared()[0].levels] == ["volume", "price", "issue"]
-    assert searched.match({"price": 4.0})[0] == [1]
+    assert searched.match({"price": 4.0}) == [1]
 
 
 def test_an_empty_tree_and_an_empty_batch() -> None:
     searched = SearchTree(TRADES)
-    assert searched.match(IBM) == ([], 0)
+    assert searched.search(IBM) == ([], 0)
     found = searched.match_batch(EventBatch.from_dicts(TRADES, []))
     assert (len(found), found.offsets.tolist()) == (0, [0])
     searched.add(1, asked("FALSE"))
-    assert searched.match(IBM)[0] == []
+    assert searched.match(IBM) == []
     searched.remove(1)
     searched.prepare()
     assert searched.shape.parts == 0
@@ -135,7 +135,7 @@ def test_small_trees_are_merged_and_large_ones_are_left(monkeypatch: pytest.Monk
         sizes.append([len(part) for part in searched.prepared()])
     assert sizes[:4] == [[1], [2], [3], [3, 1]]
     assert all(max(each) <= 8 for each in sizes)
-    assert searched.match(IBM)[0] == list(range(12))
+    assert searched.match(IBM) == list(range(12))
     searched.prepare()
     assert [len(part) for part in searched.prepared()] == [12]
 
@@ -146,7 +146,7 @@ def test_a_large_tree_that_is_half_gone_is_emptied_by_stretches(monkeypatch: pyt
     searched.add_many(np.arange(100), parse_many(TRADES, [f"volume > {each}" for each in range(100)]))
     for each in range(60):
         searched.remove(99 - each)
-        assert searched.match(IBM)[0] == list(range(99 - each))
+        assert searched.match(IBM) == list(range(99 - each))
     assert len(searched) == 40
     assert all(len(part.ids) <= 100 and 2 * part.dead <= len(part.ids) for part in searched.prepared()[1:])
 
@@ -157,7 +157,7 @@ def test_order_of_parts_does_not_show_in_the_ids() -> None:
     searched.add(20, asked("TRUE"))
     searched.match(IBM)
     searched.add(-5, asked("TRUE"))
-    assert searched.match(IBM)[0] == [-5, 10, 20, 30, 50]
+    assert searched.match(IBM) == [-5, 10, 20, 30, 50]
 
 
 def test_links_must_be_known_for_every_subscription() -> None:

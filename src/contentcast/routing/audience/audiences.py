@@ -14,21 +14,25 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from contentcast.model import Space, SubscriptionBatch
-from contentcast.routing.audience import Audience, Change
+from contentcast.routing.audience.members import Audience, Change
 from contentcast.routing.spaces import SpaceRegister
 
 MOST_WAITING: Final = 256
 """Changes of one space that wait for somebody to ask; more are folded into the audience at once."""
 
-Grow = Callable[[Space, Audience | None, Sequence[Change]], Audience]
+Empty = Callable[[Space], Audience]
+Grow = Callable[[Space, Audience, Sequence[Change]], Audience]
 Batches = Callable[[], Iterable[tuple[str, SubscriptionBatch]]]
 
 
 class Audiences:
-    """`grow` makes the audience of a space from the one before (None: nobody) and changes; `batches` gives all there are."""
+    """`empty` makes the audience of a space with nobody in it, `grow` one from the one before and changes; `batches` gives all
+    subscriptions there are.
+    """
 
-    def __init__(self, spaces: SpaceRegister, grow: Grow, batches: Batches) -> None:
+    def __init__(self, spaces: SpaceRegister, empty: Empty, grow: Grow, batches: Batches) -> None:
         self._spaces = spaces
+        self._empty = empty
         self._grow = grow
         self._batches = batches
         self._waiting: dict[str, list[Change]] = {}
@@ -42,7 +46,7 @@ class Audiences:
             mine = space.name
             self._waiting.setdefault(mine, []).append(change)
             if mine not in self._made:
-                self._made[mine] = Audience.empty(self._spaces.present(space))
+                self._made[mine] = self._empty(self._spaces.present(space))
         if change.removed is None or change.removed:
             for name in self._made:
                 if name != mine:
@@ -64,7 +68,7 @@ class Audiences:
                 for origin, batch in self._batches()
                 if batch.space.name == space.name
             ]
-            found = self._grow(present, None, everything)
+            found = self._grow(present, self._empty(present), everything)
         else:
             found = self._grow(present, found, [_widened(change, present) for change in waiting or ()])
         self._made[space.name] = found
@@ -73,6 +77,15 @@ class Audiences:
     def spaces(self) -> list[Space]:
         """Those that somebody wants something of, or wanted."""
         return [self._spaces.present(self._made[name].space) for name in sorted(self._made)]
+
+    def sizes(self) -> dict[str, int]:
+        """What all audiences take together, by name."""
+        found = {"subscriptions": 0, "bytes": 0}
+        for audience in map(self.of, self.spaces()):
+            found["subscriptions"] += len(audience)
+            for name, size in audience.sizes().items():
+                found[name] = found.get(name, 0) + size
+        return found
 
     @property
     def waiting(self) -> int:
