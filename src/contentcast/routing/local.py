@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from contentcast.model import Advertisement, EventBatch, Space, SubscriptionBatch
-from contentcast.routing.audience import Audience, Change, Forest
+from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.audience.serving import serve
 from contentcast.routing.contract import Advertised, Effect, Input, Subscribed, Unadvertised, Unsubscribed
@@ -30,12 +30,9 @@ class Local:
         self._blocks: list[SubscriptionBatch] = []
         self._gone: set[int] = set()
         """Ids that stand in a block and have ended. They are taken out together."""
-        self._audiences = Audiences(
-            spaces,
-            # Without the forest's options: they are learnt for everybody's tree, not for one broker's.
-            lambda space: Forest().empty(space, count_steps=setup.count_steps),
-            lambda space, before, changes: before.changed(changes),
-            lambda: ((self.broker, batch) for batch in self.batches()),
+        # Without the options of the set-up's forest: they are learnt for everybody's tree, not for one broker's.
+        self._audiences = Audiences.of_one(
+            spaces, lambda: ((self.broker, batch) for batch in self.batches()), count_steps=setup.count_steps
         )
 
     def handle(self, input: Input, now: float) -> list[Effect]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from contentcast.model import Space, SubscriptionBatch
+from contentcast.routing.audience.forest import Forest
 from contentcast.routing.audience.members import Audience, Change
 from contentcast.routing.spaces import SpaceRegister
 
@@ -37,6 +38,16 @@ class Audiences:
         self._batches = batches
         self._waiting: dict[str, list[Change]] = {}
         self._made: dict[str, Audience] = {}
+
+    @classmethod
+    def of_one(cls, spaces: SpaceRegister, batches: Batches, *, count_steps: bool) -> Audiences:
+        """Audiences that no other broker shares."""
+        return cls(
+            spaces,
+            lambda space: Forest().empty(space, count_steps=count_steps),
+            lambda space, before, changes: before.changed(changes),
+            batches,
+        )
 
     def note(self, change: Change) -> None:
         """Puts a change where the audience of each space it touches finds it. What goes may be of any space that is known."""

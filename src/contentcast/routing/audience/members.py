@@ -50,6 +50,14 @@ class Found(NamedTuple):
     steps: Ints | None
 
 
+class Matched(NamedTuple):
+    """Pair i: event `events[i]` satisfies row `rows[i]`, which is living. Events ascend. `steps` as in `Found`."""
+
+    events: Ints
+    rows: Ints
+    steps: Ints | None
+
+
 class Arrival(NamedTuple):
     """Rows that come with a change, and what they ask for."""
 
@@ -101,6 +109,14 @@ class Audience:
 
     def __len__(self) -> int:
         return int(self.living.sum())
+
+    def match_living(self, events: EventBatch) -> Matched:
+        """Which events satisfy which of the living rows, one pair after the other."""
+        found = self.match(events)
+        event = np.repeat(np.arange(len(events)), np.diff(found.offsets))
+        kept = found.rows < len(self.living)
+        kept[kept] = self.living[found.rows[kept]]
+        return Matched(event, found.rows, found.steps) if kept.all() else Matched(event[kept], found.rows[kept], found.steps)
 
     @cached_property
     def subscribers(self) -> tuple[list[str], Ints]:

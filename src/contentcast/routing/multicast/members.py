@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from contentcast.model import Space, SubscriptionBatch
 from contentcast.routing.audience import Audience, Change
-from contentcast.routing.audiences import Audiences
+from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.contract import Changed, Effect, SendGroup, SetTimer, Timer
 from contentcast.routing.dice import Dice
 from contentcast.routing.interest import Record
@@ -58,13 +58,11 @@ class Member:
 
 
 class Members:
-    def __init__(self, control: str, dice: Dice, spaces: SpaceRegister) -> None:
+    def __init__(self, control: str, dice: Dice, spaces: SpaceRegister, *, count_steps: bool = True) -> None:
         self.members: dict[str, Member] = {}
         self._control = control
         self._dice = dice
-        self._audiences = Audiences(
-            spaces, lambda space, before, changes: (before or Audience.empty(space)).changed(changes), self._everything
-        )
+        self._audiences = Audiences.of_one(spaces, self._everything, count_steps=count_steps)
 
     # --- hearing
 
@@ -157,14 +155,7 @@ class Members:
         return name, 0 if member is None else member.incarnation
 
     def sizes(self) -> dict[str, int]:
-        audiences = [self.audience(space) for space in self._audiences.spaces()]
-        shapes = [each.tree.shape for each in audiences]
-        return {
-            "members": len(self.members),
-            "subscriptions": sum(map(len, audiences)),
-            "nodes": sum(each.nodes for each in shapes),
-            "bytes": sum(each.nbytes for each in shapes),
-        }
+        return {**self._audiences.sizes(), "members": len(self.members)}
 
     def state(self) -> dict[str, Any]:
         return {

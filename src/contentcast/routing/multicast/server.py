@@ -90,9 +90,9 @@ class Multicast:
         self.control = chosen.control
         self.versions = Versions(broker, setup.incarnation)
         self.spaces = SpaceRegister(broker, self.versions)
-        self.local = Local(broker, self.spaces)
+        self.local = Local(broker, self.spaces, setup)
         self.publishing = Publishing(broker, setup)
-        self.members = Members(self.control, setup.dice, self.spaces)
+        self.members = Members(self.control, setup.dice, self.spaces, count_steps=setup.count_steps)
         self.agreement = Agreement(broker, chosen, self.members, join_s)
         self.streams = Streams(broker, setup.incarnation, self.control, setup.dice)
         self.traffic = Traffic()
@@ -233,8 +233,8 @@ class Multicast:
         if not len(audience):
             self.traffic.kept_back += len(publish.events)
             return served
-        found = audience.tree.match_batch(publish.events)
-        asked = np.diff(found.offsets)
+        found = audience.match_living(publish.events)
+        asked = np.bincount(found.events, minlength=len(publish.events))
         rows = np.flatnonzero(asked)
         self.traffic.kept_back += len(publish.events) - len(rows)
         if not len(rows):
@@ -244,7 +244,7 @@ class Multicast:
         mapping = self.agreement.sending()
         ways = mapping.ways(wanted.events) if mapping else [Way(np.arange(len(rows)), self.control, False)]
         for way in ways:
-            mine = found.ids[np.isin(owner, way.rows)] if len(ways) > 1 else found.ids
+            mine = found.rows[np.isin(owner, way.rows)] if len(ways) > 1 else found.rows
             part = wanted if len(way.rows) == len(rows) else wanted.take(way.rows)
             self.traffic.sent(way.group, len(part.events))
             if way.reliable or RELIABLE in audience.names[mine]:

@@ -109,11 +109,11 @@ class Overlay:
         self.bits = bits
         self.versions = Versions(broker, setup.incarnation)
         self.spaces = SpaceRegister(broker, self.versions)
-        self.local = Local(broker, self.spaces)
+        self.local = Local(broker, self.spaces, setup)
         self.publishing = Publishing(broker, setup)
         self.chord = ChordNode(broker, bits=bits, length=successors, suspect_after_s=suspect_after_s)
         self.ranges = Ranges((KeyMapping(mapping, bits, cells),))
-        self.store = Store(self.spaces, bits)
+        self.store = Store(self.spaces, bits, count_steps=setup.count_steps)
         self.copying = Copying(self.chord, self.store, copies)
         self.post = Post(setup.incarnation)
         self._notify = notify
@@ -296,19 +296,18 @@ class Overlay:
             events = events.widened(audience.space)
         if not len(audience) or not len(events):
             return []
-        found = audience.tree.match_batch(events)
-        effects: list[Effect] = [Account(events, found.steps)]
-        if not len(found.ids):
+        found = audience.match_living(events)
+        effects: list[Effect] = [] if found.steps is None else [Account(events, found.steps)]
+        if not len(found.rows):
             return effects
-        rows = np.repeat(np.arange(len(events)), np.diff(found.offsets))
-        origins = audience.origin[found.ids]
+        rows, origins = found.events, audience.origin[found.rows]
         for origin in np.unique(origins).tolist():
             broker = audience.origins[origin]
             if broker == publish.origin:
                 continue  # its clients have got it where it was published
             mine = origins == origin
             part = publish.take(np.unique(rows[mine]))
-            middle = self._middle(broker, int(audience.ids[found.ids[mine][0]])) if self._notify == "collected" else 0
+            middle = self._middle(broker, int(audience.ids[found.rows[mine][0]])) if self._notify == "collected" else 0
             effects += self._serve(part) if broker == self.broker else self._note(broker, middle, part, now)
         return effects
 
@@ -387,13 +386,7 @@ class Overlay:
     # --- looking inside
 
     def sizes(self) -> Sizes:
-        shapes = [self.store.audience(space).tree.shape for space in self.store.spaces()]
-        return {
-            "links": len(self.versions.links),
-            "subscriptions": len(self.store),
-            "nodes": sum(each.nodes for each in shapes),
-            "bytes": sum(each.nbytes for each in shapes),
-        }
+        return {**self.store.sizes(), "links": len(self.versions.links), "subscriptions": len(self.store)}
 
     def state(self) -> dict[str, Any]:
         return {

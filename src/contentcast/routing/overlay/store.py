@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from contentcast.model import Space, SubscriptionBatch
 from contentcast.routing.audience import Audience, Change
-from contentcast.routing.audiences import Audiences
+from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.chord.keys import BITS, Keys, within
 from contentcast.routing.overlay.mappings import KeyMapping, SpaceMapping
 from contentcast.routing.spaces import SpaceRegister
@@ -79,18 +79,14 @@ class Ranges:
 
 
 class Store:
-    def __init__(self, spaces: SpaceRegister, bits: int = BITS) -> None:
+    def __init__(self, spaces: SpaceRegister, bits: int = BITS, *, count_steps: bool = True) -> None:
         self.bits = bits
         self.entries: dict[EntryKey, Entry] = {}
         self._latest: dict[str, int] = {}
         self._of_broker: dict[str, set[EntryKey]] = {}
         self._flat: tuple[Keys, Keys, Ints, Keys, list[EntryKey]] | None = None
         self._digests: dict[tuple[int, int], int] = {}
-        self._audiences = Audiences(
-            spaces,
-            lambda space, before, changes: (before or Audience.empty(space)).changed(changes),
-            self._batches,
-        )
+        self._audiences = Audiences.of_one(spaces, self._batches, count_steps=count_steps)
 
     def __len__(self) -> int:
         return sum(entry.living and entry.batch is not None for entry in self.entries.values())
@@ -103,8 +99,8 @@ class Store:
     def audience(self, space: Space) -> Audience:
         return self._audiences.of(space)
 
-    def spaces(self) -> list[Space]:
-        return self._audiences.spaces()
+    def sizes(self) -> dict[str, int]:
+        return self._audiences.sizes()
 
     # --- coming and going
 
