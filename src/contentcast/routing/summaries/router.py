@@ -94,7 +94,8 @@ class Summaries(Skeleton):
         effects: list[Effect] = []
         if len(merged - checked) > 1:
             owners, steps = self.propagation.examination(publish.events.space).owners(publish.events)
-            effects.append(Account(publish.events, steps))
+            if self.setup.count_steps:
+                effects.append(Account(publish.events, steps))
             for owner, rows in owners:
                 if owner not in checked:
                     part = publish if len(rows) == len(publish.events) else publish.take(rows)
