@@ -287,6 +287,24 @@ def test_an_attribute_of_another_kind_makes_a_broker_want_everything() -> None:
     assert (owner, rows.tolist()) == ("a", [0, 1])
 
 
+def test_brokers_that_disagree_about_a_kind_are_told_side_by_side() -> None:
+    """a and b call the same attribute differently; m, between them and the hub, cannot join their summaries."""
+    texts = Space("trades", issue="string", price="string")
+    tree = Topology.of("abmwxyz", [("a", "m"), ("b", "m"), ("m", "x"), ("x", "w"), ("x", "y"), ("x", "z")])
+    told = Told(tree)
+    told.network.put("a", wants(1, "price < 9"))
+    told.network.put("b", wants(2, "price = 'nine'", texts))
+    told.messages.clear()
+    told.network.put("m", LinkUp("x"))
+    ((one, other, message),) = [each for each in told.messages if isinstance(each[2], Propagated)]
+    assert (one, other) == ("m", "x")
+    assert isinstance(message, Propagated)
+    assert [each.brokers for each in message.summaries] == [("a",), ("b",)]
+    hub = told.network.routers["x"].state()
+    assert hub["merged"] == ["a", "b", "m", "w", "x", "y", "z"]
+    assert "a:1" in hub["summaries"]["trades"]
+
+
 # --- options
 
 
@@ -330,7 +348,7 @@ def test_shares_are_all_brokers_each_once(seed: int) -> None:
     degrees = Degrees(topology, Random(seed).choice([None, 1, 2]))
     for broker in topology.brokers:
         assert degrees.carried[broker] <= degrees.merged[broker]
-        left = set(topology.brokers) - degrees.merged[broker]
+        left = frozenset(topology.brokers) - degrees.merged[broker]
         shares = [share for _, share in degrees.shares(broker, left)]
         assert sorted(each for share in shares for each in share) == sorted(left)
 

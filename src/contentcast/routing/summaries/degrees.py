@@ -18,8 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
+from typing import Final
 
 from contentcast.network.topology import Topology
+
+KEPT_ANSWERS: Final = 4096
+"""Who examines next is looked up for so many lists of brokers: in a quiet network the same lists come again and again."""
 
 
 def name_order(broker: str) -> tuple[int, str]:
@@ -50,6 +54,8 @@ class Degrees:
         self.carried = {each: frozenset(found) for each, found in carried.items()}
         """Whose summaries each broker tells its target."""
         self._part = {each: frozenset(part) for part in topology.components() for each in part}
+        self._examiners: dict[tuple[str, frozenset[str]], str] = {}
+        self._shares: dict[tuple[str, frozenset[str]], list[tuple[str, frozenset[str]]]] = {}
         self._rank = {degree: at for at, degree in enumerate(sorted(set(self.degree.values())), 1)}
 
     @classmethod
@@ -79,21 +85,35 @@ class Degrees:
 
     # --- who examines
 
-    def examiner(self, at: str, left: Collection[str]) -> str:
+    def examiner(self, at: str, left: frozenset[str]) -> str:
         """Of these brokers the one of the highest degree; among equals the one that is nearest to `at`."""
+        found = self._examiners.get((at, left))
+        if found is None:
+            found = self._nearest_of_highest(at, left)
+            if len(self._examiners) == KEPT_ANSWERS:
+                self._examiners.clear()
+            self._examiners[at, left] = found
+        return found
+
+    def _nearest_of_highest(self, at: str, left: Collection[str]) -> str:
         topology = self.topology
         far = topology.distances[topology.number(at)]
         return min(left, key=lambda each: (-self.degree[each], far[topology.number(each)], *name_order(each)))
 
-    def shares(self, at: str, left: Collection[str]) -> list[tuple[str, frozenset[str]]]:
+    def shares(self, at: str, left: frozenset[str]) -> list[tuple[str, frozenset[str]]]:
         """These brokers divided among examiners: the one that Algorithm 3 takes, with all that it has merged, and so on."""
-        waiting = set(left)
-        found = []
-        while waiting:
-            examiner = self.examiner(at, waiting)
-            share = frozenset(self.merged[examiner] & waiting)
-            found.append((examiner, share))
-            waiting -= share
+        found = self._shares.get((at, left))
+        if found is None:
+            found = []
+            waiting = left
+            while waiting:
+                examiner = self._nearest_of_highest(at, waiting)
+                share = self.merged[examiner] & waiting
+                found.append((examiner, share))
+                waiting -= share
+            if len(self._shares) == KEPT_ANSWERS:
+                self._shares.clear()
+            self._shares[at, left] = found
         return found
 
 

@@ -8,7 +8,7 @@ Rule: columns are values. A version is made by the broker that owns the subscrip
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from contentcast.matching.summaries import Columns, Delta, difference, patch
 from contentcast.matching.summaries.matcher import Matcher
 from contentcast.model import EventBatch, Space
 from contentcast.model.errors import ContentcastError
+from contentcast.model.values.kinds import Kind
 from contentcast.routing.contract import Ints
 
 KEPT_VERSIONS: Final = 8
@@ -73,23 +74,29 @@ class Held:
         return difference(kept[since], kept[next(reversed(kept))]) if since in kept else None
 
 
+def split_by_kinds(parts: Iterable[Columns], kinds: Mapping[str, Kind] | None = None) -> tuple[list[Columns], list[Columns]]:
+    """Those that can be joined, and those with an attribute of another kind than in `kinds` or in one of the first."""
+    known = dict(kinds or {})
+    alike, others = [], []
+    for part in parts:
+        mine = {name: rows.kind for name, rows in part.rows.items()}
+        if any(known.get(name, kind) is not kind for name, kind in mine.items()):
+            others.append(part)
+        else:
+            known.update(mine)
+            alike.append(part)
+    return alike, others
+
+
 class Examination:
     """The merged summary of some brokers, for events of one space: Algorithm 1 by columns."""
 
     def __init__(self, space: Space, parts: Iterable[Columns]) -> None:
-        self.everything: list[str] = []
-        """Brokers that have an attribute with another kind than those before them: taken to want everything."""
-        kinds = {name: kind.name for name, kind in space.kinds.items()}
-        fitting = []
-        for part in parts:
-            mine = {name: rows.kind.name for name, rows in part.rows.items()}
-            if any(kinds.get(name, kind) != kind for name, kind in mine.items()):
-                self.everything.append(part.brokers[0])
-            elif len(part):
-                kinds.update(mine)
-                fitting.append(part)
-        self.columns = Columns.joined(fitting)
-        self._matcher = Matcher(self.columns, space) if fitting else None
+        alike, others = split_by_kinds(parts, space.kinds)
+        self.everything = [each.brokers[0] for each in others]
+        """Brokers that have an attribute with another kind than the events: taken to want everything."""
+        self.columns = Columns.joined([each for each in alike if len(each)])
+        self._matcher = Matcher(self.columns, space) if len(self.columns) else None
 
     def owners(self, events: EventBatch) -> tuple[list[tuple[str, Ints]], Ints]:
         """The brokers that may want some of these events, each with the rows, and the steps that each event took.

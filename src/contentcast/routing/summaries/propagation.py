@@ -28,7 +28,7 @@ from contentcast.routing.contract import Effect, Input, LinkLost, LinkUp, Receiv
 from contentcast.routing.local import Local
 from contentcast.routing.network_view import NetworkView
 from contentcast.routing.summaries.degrees import Degrees
-from contentcast.routing.summaries.merged import Examination, Held
+from contentcast.routing.summaries.merged import Examination, Held, split_by_kinds
 from contentcast.routing.summaries.own import OwnSummary
 from contentcast.routing.versions import Versions
 from contentcast.wire.summaries import Lacking, MergedBroker, Propagated
@@ -73,6 +73,7 @@ class Propagation:
         self._held: dict[str, Held] = {broker: Held(broker, versions.incarnation)}
         self._told: dict[str, dict[str, ToldOf]] = {}
         """Neighbour -> broker -> what it was told since the link came up."""
+        self._degrees: tuple[Topology, Degrees] | None = None
         self._looked_at: Topology | None = None
         self._changed = True
         self._alarm: float | None = None
@@ -108,7 +109,10 @@ class Propagation:
 
     @property
     def degrees(self) -> Degrees:
-        return Degrees.of(self._view.topology, self._most)
+        topology = self._view.topology
+        if self._degrees is None or self._degrees[0] is not topology:
+            self._degrees = topology, Degrees.of(topology, self._most)
+        return self._degrees[1]
 
     def _wait(self, now: float) -> list[Effect]:
         """Sets the timer for this broker's next iteration, if it will have something to tell then."""
@@ -175,8 +179,11 @@ class Propagation:
             self._told[target][held.broker] = ToldOf(held.incarnation, held.versions)
         if not brokers:
             return []
-        summaries = tuple(Columns.joined(parts) for _, parts in sorted(wholes.items()))
-        return [Send(target, Propagated(tuple(brokers), summaries, tuple(differences)))]
+        summaries: list[Columns] = []
+        for _, parts in sorted(wholes.items()):
+            alike, others = split_by_kinds(parts)
+            summaries += [Columns.joined(alike), *others]
+        return [Send(target, Propagated(tuple(brokers), tuple(summaries), tuple(differences)))]
 
     def _summarise(self) -> None:
         """What the own clients changed becomes a version, unless nobody else would see a difference."""
@@ -252,12 +259,15 @@ class Propagation:
         return found
 
     def columns(self) -> dict[str, Columns]:
-        """The merged summary of each space, this broker's own included, as values."""
+        """The merged summary of each space, this broker's own included, as values.
+
+        Brokers that have an attribute with another kind than those before them are left out.
+        """
         parts: dict[str, list[Columns]] = {space: [part] for space, part in self._own.parts().items()}
         for other in sorted(self.merged() - {self.broker}):
             for space, part in self._held[other].parts().items():
                 parts.setdefault(space, []).append(part)
-        return {space: Columns.joined(found) for space, found in sorted(parts.items())}
+        return {space: Columns.joined(split_by_kinds(found)[0]) for space, found in sorted(parts.items())}
 
     # --- looking inside
 

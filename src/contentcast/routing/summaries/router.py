@@ -129,5 +129,5 @@ class Summaries(Skeleton):
         return [effect for effects in asked for effect in effects]
 
     def _delay_s(self, broker: str) -> float:
-        topology = self.view.topology
+        topology = self.propagation.degrees.topology  # one object for all brokers of a process, so its ways are found once
         return float(topology.distances[topology.number(self.broker), topology.number(broker)]) if broker in topology else 0.0
