@@ -40,7 +40,7 @@ EVERYWHERE: Final = ((0, int(LAST_PLACE)),)
 
 @dataclass(frozen=True)
 class KeyMapping:
-    """`cells`: discretization, 0 for none. `learnt`: space -> attribute -> cuts. `by`: attribute-split hashes events by this."""
+    """`cells`: discretization, 0 for none. `learnt`: space -> attribute -> cuts. `by`: what attribute-split goes by."""
 
     kind: str = "selective-attribute"
     bits: int = BITS
