@@ -33,22 +33,26 @@ class Count:
 
 
 class RingModel:
-    """`keys` ascend; node i covers the keys after those of node i - 1 up to its own. `length` of the successor lists."""
+    """Node i covers the keys after those of node i - 1 up to its own. `length` of the successor lists.
 
-    def __init__(self, keys: Sequence[int], bits: int, length: int = 4) -> None:
+    `cached`: nodes that every node remembers from earlier messages, besides its fingers; drawn by chance.
+    """
+
+    def __init__(self, keys: Sequence[int], bits: int, length: int = 4, cached: int = 0) -> None:
         self.keys = sorted(set(keys))
         self.bits = bits
         self.length = min(length, len(self.keys) - 1)
+        self.cached = cached
         self._fingers: dict[int, list[Finger]] = {}
         self._numbers: dict[int, list[int]] = {}
 
     @classmethod
-    def random(cls, count: int, bits: int, seed: int, length: int = 4) -> RingModel:
+    def random(cls, count: int, bits: int, seed: int, length: int = 4, cached: int = 0) -> RingModel:
         dice = Dice(f"ring {seed}")
         keys: set[int] = set()
         while len(keys) < count:
             keys.add(dice.below(1 << bits))
-        return cls(sorted(keys), bits, length)
+        return cls(sorted(keys), bits, length, cached)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -86,12 +90,14 @@ class RingModel:
         found = self._numbers.get(node)
         if found is None:
             found = self._numbers[node] = [int(each.peer.name) for each in self.fingers(node)]
+            dice = Dice(f"cache {node}")
+            found += [dice.below(len(self.keys)) for _ in range(self.cached)]
         return found
 
     # --- to one key
 
-    def route(self, sender: int, key: int, cache: Sequence[int] = ()) -> list[int]:
-        """The nodes that a message passes, without the sender; the sender may have a cache of nodes besides its fingers."""
+    def route(self, sender: int, key: int) -> list[int]:
+        """The nodes that a message passes, without the sender."""
         way: list[int] = []
         node = sender
         while not between(key, self.keys[node - 1], self.keys[node]):
@@ -101,7 +107,7 @@ class RingModel:
             else:
                 ahead = distance(self.keys[node], key, self.bits)
                 best, reach = successor, 0
-                for each in (*self._hints(node), *(cache if node == sender else ())):
+                for each in self._hints(node):
                     step = distance(self.keys[node], self.keys[each], self.bits)
                     if reach < step <= ahead:
                         best, reach = each, step
@@ -109,14 +115,13 @@ class RingModel:
             way.append(node)
         return way
 
-    def mean_lookup(self, times: int, seed: int, cached: int = 0) -> float:
-        """Mean hops from a random node to a random node; `cached`: nodes that a sender remembers from earlier messages."""
+    def mean_lookup(self, times: int, seed: int) -> float:
+        """Mean hops from a random node to a random node."""
         dice = Dice(f"lookups {seed}")
         total = 0
         for _ in range(times):
             sender, target = dice.below(len(self.keys)), dice.below(len(self.keys))
-            cache = [dice.below(len(self.keys)) for _ in range(cached)]
-            total += len(self.route(sender, self.keys[target], cache))
+            total += len(self.route(sender, self.keys[target]))
         return total / times
 
     # --- to many keys
