@@ -1,7 +1,8 @@
 """The comparison that the authors left out: the same events and subscriptions through networks of brokers.
 
 Source: Baldoni et al. 2005, section 5, "we do not present any comparison ... based on a network of brokers". Full simulation
-with the real routers, on a random network; a message of the overlay to another node crosses the links on its way and counts on each.
+with the real routers, on a random network; a message of the overlay to another node crosses the links on its way and
+counts on each.
 Rule: what is counted begins when all subscriptions are known. The overlay's repairs and renewals in the run are counted too.
 """
 

@@ -2,7 +2,8 @@
 
 Source: Baldoni et al. 2005, figure 9(a): selective-attribute; periods of 1, 2 and 5 publication intervals. Departs from the
 paper in one point that it leaves open: the gain comes from consecutive events that lie close (section 4.3.2), so here a
-publication aims at the same subscription as the one before with probability LOCALITY. With independent events there is nothing to gather.
+publication aims at the same subscription as the one before with probability LOCALITY.
+With independent events there is nothing to gather.
 Rule: an exchange between neighbours is one message for all subscriptions, as the paper says.
 """
 

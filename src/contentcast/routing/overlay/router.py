@@ -102,6 +102,8 @@ class Overlay:
         stabilise_s: float = STABILISE_EVERY_S,
         suspect_after_s: float = SUSPECT_AFTER_S,
     ) -> None:
+        if copies < 1:
+            raise ContentcastError(f"overlay keeps at least one copy, got {copies}")
         if notify not in WAYS:
             raise ContentcastError(f"overlay notifies {', '.join(WAYS)}, got {notify!r}{nearest(notify, WAYS)}")
         self.broker = broker
