@@ -15,6 +15,7 @@ Rule: every subscription is renewed before it expires, so that whatever was lost
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -49,7 +50,8 @@ from contentcast.routing.overlay.copying import Copying
 from contentcast.routing.overlay.mappings import KeyMapping
 from contentcast.routing.overlay.notices import BUFFER_S, WAYS, Buffer, Notice
 from contentcast.routing.overlay.post import POST_BACKGROUND, Post
-from contentcast.routing.overlay.store import Ranges, Store
+from contentcast.routing.overlay.remapping import Remapping
+from contentcast.routing.overlay.store import Store
 from contentcast.routing.publishing import Publishing
 from contentcast.routing.seen import Seen
 from contentcast.routing.setup import Setup
@@ -65,6 +67,7 @@ from contentcast.wire.overlay import (
     Held,
     Leaving,
     Locate,
+    Mapping,
     Notices,
     Posted,
     Stored,
@@ -77,13 +80,17 @@ LIVES_FOR: Final = 3.5
 ROUND: Final = Timer("round")
 RENEW: Final = Timer("renew")
 FLUSH: Final = Timer("flush")
+LEARN: Final = Timer("learn")
+COMMIT: Final = Timer("commit")
+FORGET: Final = Timer("forget")
 
 
 class Overlay:
     """`mapping`: attribute-split, key-space-split or selective-attribute. `notify`: at-once, buffered or collected.
 
     `bits` of a key; `cells` of discretization (0: none); `successors`: length of the successor list; `copies`: successors that
-    hold copies; `renew_s`: how often subscriptions are renewed.
+    hold copies; `renew_s`: how often subscriptions are renewed; `learn_s`: how often the node that covers key 0 looks whether
+    the values it has seen call for another mapping (0: never).
     """
 
     def __init__(
@@ -101,6 +108,7 @@ class Overlay:
         renew_s: float = RENEW_EVERY_S,
         stabilise_s: float = STABILISE_EVERY_S,
         suspect_after_s: float = SUSPECT_AFTER_S,
+        learn_s: float = 0.0,
     ) -> None:
         if copies < 1:
             raise ContentcastError(f"overlay keeps at least one copy, got {copies}")
@@ -114,7 +122,8 @@ class Overlay:
         self.local = Local(broker, self.spaces, setup)
         self.publishing = Publishing(broker, setup)
         self.chord = ChordNode(broker, bits=bits, length=successors, suspect_after_s=suspect_after_s)
-        self.ranges = Ranges((KeyMapping(mapping, bits, cells),))
+        self.remapping = Remapping(KeyMapping(mapping, bits, cells))
+        self.ranges = self.remapping.ranges()
         self.store = Store(self.spaces, bits, count_steps=setup.count_steps)
         self.copying = Copying(self.chord, self.store, copies)
         self.post = Post(setup.incarnation)
@@ -123,6 +132,7 @@ class Overlay:
         self._buffer_s = buffer_s
         self._renew_s = renew_s
         self._stabilise_s = stabilise_s
+        self._learn_s = learn_s
         self._delivered = Seen()
         self._version = 0
         self._version_of: dict[int, int] = {}
@@ -164,7 +174,9 @@ class Overlay:
         for each in self.setup.contacts:
             self.chord.learn(each)
         share = self.setup.dice.random()
+        learning = [SetTimer(LEARN, now + self._learn_s, background=True)] if self._learn_s else []
         return [
+            *learning,
             SetTimer(ROUND, now + share * self._stabilise_s, background=True),
             SetTimer(RENEW, now + (0.5 + share / 2) * self._renew_s, background=True),
         ]
@@ -187,6 +199,8 @@ class Overlay:
             return [
                 effect for node, message in self._buffer.flush(self.chord.member) for effect in self._hand(node, message, now)
             ]
+        if timer in (LEARN, COMMIT, FORGET):
+            return self._remap(timer, now)
         effects, back = self.post.woken(timer == POST_BACKGROUND, now)
         for peer, message in back:
             effects += self._came_back(peer, message, now)
@@ -220,7 +234,11 @@ class Overlay:
                 self.post.acknowledged(number)
                 return []
             case Ask() | Answer() | Locate() | Leaving():
-                return self.chord.receive(sender, message, now)
+                effects = self.chord.receive(sender, message, now)
+                older = isinstance(message, Ask | Answer) and message.mapping < self.remapping.version
+                return [*effects, SendTo(sender, self.remapping.committed())] if older else effects
+            case Mapping():
+                return self._mapped(message, now)
             case Cast(message=inner) if inner is not None:
                 return self._passed(sender, message, inner, now)
             case Stored():
@@ -285,6 +303,8 @@ class Overlay:
     def _publish(self, publish: Publish, now: float) -> list[Effect]:
         events = publish.events
         self._delivered.fresh(publish)
+        if self._learn_s:
+            self.remapping.observe(events)
         effects: list[Effect] = list(self.local.serve(events))
         (mapping, *_) = self.ranges.in_space(events.space)
         rows, keys = mapping.event_keys(events)
@@ -385,6 +405,45 @@ class Overlay:
     def _renew(self, now: float) -> list[Effect]:
         return [effect for batch in self.local.batches() for effect in self._tell(batch, now, renewal=True)]
 
+    # --- another mapping
+
+    def _remap(self, timer: Timer, now: float) -> list[Effect]:
+        if timer == FORGET:
+            self.remapping.before = None
+            return self._changed_mapping(now, tell=False)
+        if timer == COMMIT:
+            pending = self.remapping.pending
+            return [] if pending is None else self._mapped(replace(pending, commit=True), now, begun=True)
+        again: list[Effect] = [SetTimer(LEARN, now + self._learn_s, background=True)]
+        if not self.chord.member.covers(0) or self.remapping.pending is not None or self.remapping.before is not None:
+            return again
+        spaces = {space.name: space for space in [*self.spaces.named().values(), *self.store.spaces()]}
+        proposal = self.remapping.proposal(self.broker, spaces)
+        return again if proposal is None else [*again, *self._mapped(proposal, now, begun=True)]
+
+    def _mapped(self, told: Mapping, now: float, begun: bool = False) -> list[Effect]:
+        """A version comes by on its way round the ring, or comes back to the node that proposed it."""
+        if told.proposer == self.broker and not begun and not told.asked:
+            return [SetTimer(COMMIT, now + self._renew_s)] if not told.commit else []
+        is_new = self.remapping.commit(told) if told.commit else self.remapping.prepare(told)
+        if not is_new:
+            return []
+        effects = self._changed_mapping(now, tell=not told.commit)
+        if told.commit:
+            self.chord.mapping = self.remapping.version
+            effects.append(SetTimer(FORGET, now + LIVES_FOR * self._renew_s))
+        if told.asked:
+            return effects
+        if not self.chord.member.successors:
+            return [*effects, SetTimer(COMMIT, now + self._renew_s)] if not told.commit else effects
+        return [*effects, *self.post.send(self.chord.member.successor.name, told, now)]
+
+    def _changed_mapping(self, now: float, tell: bool) -> list[Effect]:
+        self.ranges = self.remapping.ranges()
+        self.store.remap(self.ranges)
+        told = [effect for batch in self.local.batches() for effect in self._tell(batch, now)] if tell else []
+        return [Changed(), *told]
+
     # --- looking inside
 
     def sizes(self) -> Sizes:
@@ -396,6 +455,7 @@ class Overlay:
             **self.spaces.state(),
             "ring": self.chord.state(),
             "ready": self.copying.ready,
+            "mapping": self.remapping.version,
             "held": sorted(f"{key.broker}/{key.id}" for key in self.store.held((self.chord.me.key, self.chord.me.key))),
         }
 
