@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from contentcast.model import EventBatch
+from contentcast.model import EventBatch, Space
 from contentcast.routing.overlay.mappings import KeyMapping
 from contentcast.routing.overlay.scales import Scale
 from contentcast.routing.overlay.store import Ranges
@@ -49,6 +49,8 @@ class Remapping:
     before: KeyMapping | None = None
     """The mapping that was committed before, as long as subscriptions may stand under it alone."""
     observed: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    spaces: dict[str, Space] = field(default_factory=dict)
+    """Those that events were published in here, in the version that they had last."""
 
     def ranges(self) -> Ranges:
         held = [self.mapping]
@@ -67,6 +69,7 @@ class Remapping:
 
     def observe(self, events: EventBatch) -> None:
         space = events.space
+        self.spaces[space.name] = space
         mine = self.observed.setdefault(space.name, {})
         for at, (name, attribute) in enumerate(space.items()):
             if attribute.kind in LEARNT_KINDS:
@@ -74,11 +77,11 @@ class Remapping:
                 kept += [each for each in events.records.column(at).to_pylist() if each is not None]
                 del kept[:-KEPT_VALUES]
 
-    def proposal(self, broker: str, spaces: Dict[str, Any]) -> Mapping | None:
+    def proposal(self, broker: str) -> Mapping | None:
         """The next version, if what was observed is skewed under the present one."""
         cuts: dict[str, dict[str, list[Any]]] = {}
         skewed = False
-        for name, space in spaces.items():
+        for name, space in self.spaces.items():
             scales = dict(zip(space.names, self.mapping.in_space(space).scales, strict=True))
             for attribute, values in self.observed.get(name, {}).items():
                 if attribute not in scales or len(values) < LEAST_VALUES:

@@ -15,12 +15,13 @@ Rule: every subscription is renewed before it expires, so that whatever was lost
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from contentcast.model import ContentcastError, EventBatch, SubscriptionBatch
+from contentcast.model import ContentcastError, EventBatch
 from contentcast.model.errors import nearest
 from contentcast.routing.chord.keys import BITS, key_of
 from contentcast.routing.chord.mcast import Targets, split
@@ -52,6 +53,7 @@ from contentcast.routing.overlay.notices import BUFFER_S, WAYS, Buffer, Notice
 from contentcast.routing.overlay.post import POST_BACKGROUND, Post
 from contentcast.routing.overlay.remapping import Remapping
 from contentcast.routing.overlay.store import Store
+from contentcast.routing.overlay.wishes import Wishes
 from contentcast.routing.publishing import Publishing
 from contentcast.routing.seen import Seen
 from contentcast.routing.setup import Setup
@@ -134,8 +136,7 @@ class Overlay:
         self._stabilise_s = stabilise_s
         self._learn_s = learn_s
         self._delivered = Seen()
-        self._version = 0
-        self._version_of: dict[int, int] = {}
+        self.wishes = Wishes(broker, setup.incarnation, self.local, self.spaces, LIVES_FOR * renew_s)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         match input:
@@ -183,7 +184,7 @@ class Overlay:
 
     def _stop(self, now: float) -> list[Effect]:
         """What its clients want ends; what it holds for others goes to its successor."""
-        effects = self._change(Unsubscribed(tuple(self._version_of)), now)
+        effects = self._change(Unsubscribed(self.wishes.ids()), now)
         for node, message in self._buffer.flush(self.chord.member):
             effects.append(SendTo(node, message))
         return [*effects, *self.copying.hand_over(now), *self.chord.leaving()]
@@ -359,51 +360,13 @@ class Overlay:
     # --- what clients of this node want
 
     def _change(self, input: Subscribed | Unsubscribed, now: float) -> list[Effect]:
-        ids = input.ids if isinstance(input, Unsubscribed) else tuple(input.subscriptions.ids.tolist())
-        ended = [(batch, self._versions(batch)) for batch in self._of_mine(ids)]
-        self.local.change(input)
-        effects: list[Effect] = []
-        self._version += 1
-        for batch, versions in ended:
-            effects += self._tell_ended(batch, versions + 1, now)
-            for each in batch.ids.tolist():
-                del self._version_of[each]
-        self._version += 1
-        if isinstance(input, Subscribed) and len(input.subscriptions):
-            self._version_of.update(dict.fromkeys(ids, self._version))
-            effects += self._tell(input.subscriptions, now)
-        return effects
-
-    def _of_mine(self, ids: tuple[int, ...]) -> list[SubscriptionBatch]:
-        known = np.array([each for each in ids if each in self._version_of], np.int64)
-        if not len(known):
-            return []
-        parts = [(batch, np.flatnonzero(np.isin(batch.ids, known))) for batch in self.local.batches()]
-        return [batch.take(rows) for batch, rows in parts if len(rows)]
-
-    def _versions(self, batch: SubscriptionBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return np.array([self._version_of[each] for each in batch.ids.tolist()], np.int64)
-
-    def _targets(self, batch: SubscriptionBatch) -> tuple[SubscriptionBatch, Targets]:
-        present = batch.widened(self.spaces.present(batch.space))
-        return present, Targets(*self.ranges.of(present))
-
-    def _tell(self, batch: SubscriptionBatch, now: float, renewal: bool = False) -> list[Effect]:
-        none = np.empty(0, np.int64)
-        batch, targets = self._targets(batch)
-        lifetime_s = LIVES_FOR * self._renew_s
-        stored = Stored(self.broker, self.setup.incarnation, lifetime_s, batch, self._versions(batch), none, none, renewal)
-        return self._cast(stored, targets, now, background=renewal)
-
-    def _tell_ended(self, batch: SubscriptionBatch, versions: np.ndarray[Any, np.dtype[np.int64]], now: float) -> list[Effect]:
-        none = np.empty(0, np.int64)
-        _, targets = self._targets(batch)
-        lifetime_s = LIVES_FOR * self._renew_s
-        stored = Stored(self.broker, self.setup.incarnation, lifetime_s, None, none, batch.ids, versions)
-        return self._cast(stored, targets, now)
+        return self._tell_all(self.wishes.change(input, self.ranges), now)
 
     def _renew(self, now: float) -> list[Effect]:
-        return [effect for batch in self.local.batches() for effect in self._tell(batch, now, renewal=True)]
+        return self._tell_all(self.wishes.all(self.ranges, renewal=True), now)
+
+    def _tell_all(self, told: Iterable[tuple[Stored, Targets]], now: float) -> list[Effect]:
+        return [effect for stored, targets in told for effect in self._cast(stored, targets, now, background=stored.renewal)]
 
     # --- another mapping
 
@@ -417,8 +380,7 @@ class Overlay:
         again: list[Effect] = [SetTimer(LEARN, now + self._learn_s, background=True)]
         if not self.chord.member.covers(0) or self.remapping.pending is not None or self.remapping.before is not None:
             return again
-        spaces = {space.name: space for space in [*self.spaces.named().values(), *self.store.spaces()]}
-        proposal = self.remapping.proposal(self.broker, spaces)
+        proposal = self.remapping.proposal(self.broker)
         return again if proposal is None else [*again, *self._mapped(proposal, now, begun=True)]
 
     def _mapped(self, told: Mapping, now: float, begun: bool = False) -> list[Effect]:
@@ -441,7 +403,7 @@ class Overlay:
     def _changed_mapping(self, now: float, tell: bool) -> list[Effect]:
         self.ranges = self.remapping.ranges()
         self.store.remap(self.ranges)
-        told = [effect for batch in self.local.batches() for effect in self._tell(batch, now)] if tell else []
+        told = self._tell_all(self.wishes.all(self.ranges), now) if tell else []
         return [Changed(), *told]
 
     # --- looking inside
