@@ -79,7 +79,7 @@ def test_ranges_are_joined_and_never_lost() -> None:
     assert together(ranges) == [(0, 3), (5, 6), (9, 9), (20, 30)]
     assert fewer(together(ranges), 2) == [(0, 9), (20, 30)]
     assert multiplied([[(0, 1)], [(1, 1), (3, 3)]], 2, 0) == [(1, 1), (3, 3), (5, 5), (7, 7)]
-    assert multiplied([[(0, 1)], [(1, 1)]], 2, 1) == [(2, 3), (10, 11)]
+    assert multiplied([[(0, 1)], [(1, 1)]], 2, 1) == [(2, 2), (10, 10)]
 
 
 def test_too_many_ranges_become_fewer_that_hold_them() -> None:

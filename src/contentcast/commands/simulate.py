@@ -15,6 +15,7 @@ from contentcast.commands.progress import progress
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
+    from contentcast.network.topology import Topology
     from contentcast.simulation.trial import Outcome
 
 
@@ -87,8 +88,20 @@ def _draw(outcome: Outcome, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{outcome.trial.protocol}.svg"
     title = f"{outcome.trial.protocol} on {outcome.trial.topology!r}"
-    path.write_text(draw(outcome.trial.topology, loads, outcome.steps(), unit="bytes", title=title))
+    topology = _ring(outcome)
+    if topology is not None:  # nodes reach each other over it, whatever links are below
+        loads = dict.fromkeys(((link.one, link.other) for link in topology.links), 0.0)
+    path.write_text(draw(topology or outcome.trial.topology, loads, outcome.steps(), unit="bytes", title=title))
     return path
+
+
+def _ring(outcome: Outcome) -> Topology | None:
+    """The ring of a protocol that has one: every node linked to its first successor."""
+    from contentcast.network.topology import Topology
+
+    rings = {name: outcome.world.router(name).state().get("ring") for name in outcome.trial.topology.brokers}
+    links = {tuple(sorted((name, ring["successors"][0]))) for name, ring in rings.items() if ring and ring["successors"]}
+    return Topology.of(list(rings), sorted(links)) if links else None
 
 
 def _show(outcomes: list[Outcome], drawn: list[Path]) -> None:

@@ -19,6 +19,14 @@ EXPERIMENTS: Final = {
     "link-matching/beyond/large-network": "beyond.large_network",
     "link-matching/beyond/protocols": "beyond.protocols",
     "link-matching/beyond/hybrid": "beyond.hybrid",
+    "overlay/figure5": "overlay.figure5",
+    "overlay/figure6": "overlay.figure6",
+    "overlay/figure7": "overlay.figure7",
+    "overlay/figure8": "overlay.figure8",
+    "overlay/figure9a": "overlay.figure9a",
+    "overlay/figure9b": "overlay.figure9b",
+    "overlay/hotspots": "overlay.hotspots",
+    "overlay/against-brokers": "overlay.against_brokers",
 }
 """Name -> module under contentcast.experiments, with its EXPERIMENT."""
 

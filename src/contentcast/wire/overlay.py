@@ -12,7 +12,7 @@
     ArcDigest      low, high, digest u64, flags u8               these subscriptions touch the arc (low, high]
     Held           low, high u64, count u32, flags u8 | brokers | incarnations | ids | versions
     Notices        notices u32 | brokers | middles | for each: length u32, Publish
-    Mapping        version i64, flags u8 | proposer | asker | the specification as JSON
+    Mapping        version i64, flags u8 | proposer | the specification as JSON
 
 Keys are unsigned and stand as the int64 of the same bits.
 Rule: nodes go by their names; where a node stands on the ring follows from its name, so no message carries it.

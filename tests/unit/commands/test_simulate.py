@@ -80,3 +80,10 @@ def test_the_largest_part_of_a_network_in_parts(tmp_path: Path) -> None:
     code, told, _ = run(*words, "--protocol", "flooding", "--largest-part")
     assert code == 0
     assert json.loads(told)["protocols"][0]["copies"] == 5 * 2
+
+
+def test_the_overlay_is_drawn_as_a_ring(tmp_path: Path) -> None:
+    code, _, told = run(*SMALL, "--protocol", "overlay", "--draw", str(tmp_path))
+    assert code == 0, told
+    picture = (tmp_path / "overlay.svg").read_text()
+    assert picture.count("<line") == picture.count("<circle") > 2

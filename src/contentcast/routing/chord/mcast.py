@@ -2,8 +2,8 @@
 
 Source: Baldoni et al. 2005, section 4.3.1 and figure 4. Departs from the figure in one point: there, keys between two fingers
 go to the *farther* one, from which they could only go back step by step, against the O(log n) that the text claims. Here they
-go to the nearer one, as in El-Ansary et al. 2003; and since a finger also covers the keys before it down to its predecessor, which
-a node learns with the finger, no node gets a message twice.
+go to the nearer one, as in El-Ansary et al. 2003; and since a finger also covers the keys before it down to its
+predecessor, which a node learns with the finger, no node gets a message twice.
 
     node 8 with the fingers 14 (covers 9..14), 20 (covers 15..20), 1 (covers 22..1)      figure 1, m = 5
     keys 9..31 and 0         9..14 and 15..20: to 14 and to 20;   21: to 20, which passes it on;   22..31 and 0: to 1

@@ -60,7 +60,7 @@ def listed(me: Peer, first: Peer, others: Iterable[Peer], length: int) -> tuple[
 def joined(me: Peer, before: Member, length: int) -> Member:
     """The joiner, when `before` is the member with the joiner between itself and its first successor."""
     others = before.successors or (before.me,)
-    return Member(me, before.me, listed(me, others[0], (*others[1:], before.me), length))
+    return Member(me, before.me, listed(me, others[0], others[1:], length))
 
 
 def without_first(member: Member, length: int, bits: int = BITS) -> Member:

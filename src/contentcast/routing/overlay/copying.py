@@ -16,7 +16,6 @@ from typing import Final
 
 import numpy as np
 
-from contentcast.routing.chord.keys import Peer
 from contentcast.routing.chord.node import ChordNode
 from contentcast.routing.contract import Changed, Effect, SendTo
 from contentcast.routing.overlay.store import EntryKey, Store
@@ -47,7 +46,7 @@ class Copying:
             self.ready = alone
         digest = self._store.digest(member.arc)
         effects: list[Effect] = []
-        for peer in member.successors[: max(1, self._copies)]:
+        for peer in member.successors[: self._copies]:
             known = self._confirmed.get(peer.name) == (member.arc, digest)
             if not known or self._round % CONFIRM_EVERY == 0:
                 effects.append(SendTo(peer.name, ArcDigest(*member.arc, digest)))
@@ -109,9 +108,6 @@ class Copying:
         if not member.successors:
             return []
         return [SendTo(member.successor.name, each) for each in self._store.copies(self._store.held(member.arc), now)]
-
-    def holders(self) -> tuple[Peer, ...]:
-        return self._chord.member.successors[: self._copies]
 
 
 def _keys(held: Held) -> list[EntryKey]:

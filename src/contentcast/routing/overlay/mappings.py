@@ -40,7 +40,7 @@ EVERYWHERE: Final = ((0, int(LAST_PLACE)),)
 
 @dataclass(frozen=True)
 class KeyMapping:
-    """`cells`: discretization, 0 for none. `learnt`: space -> attribute -> cuts. `by`: attribute-split hashes events by this."""
+    """`cells`: discretization, 0 for none. `learnt`: space -> attribute -> cuts. `by`: what attribute-split goes by."""
 
     kind: str = "selective-attribute"
     bits: int = BITS
@@ -218,7 +218,6 @@ class KeySpaceSplit(SpaceMapping):
         for at, shift in enumerate(shifts):
             begin |= low[:, at] << shift
             end |= high[:, at] << shift
-        end |= np.uint64((1 << spare) - 1)
         plain = np.flatnonzero(easy)
         rows: list[Ints] = [table.predicate_of[plain]]
         lows, highs = [begin[plain]], [end[plain]]
@@ -309,7 +308,7 @@ def fewer(ranges: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]
 
 
 def multiplied(parts: Sequence[Sequence[tuple[int, int]]], length: int, spare: int) -> list[tuple[int, int]]:
-    """All concatenations of one value of each part, as ranges; `spare` bits behind them may be anything.
+    """All concatenations of one value of each part, as ranges; the `spare` bits behind them are zero.
 
     Attribute by attribute from the first. Where that would give more than MOST_RANGES, what is there so far stands for
     everything behind it.
@@ -323,8 +322,9 @@ def multiplied(parts: Sequence[Sequence[tuple[int, int]]], length: int, spare: i
         values = [value for low, high in found for value in range(low, high + 1)] if at else [0]
         found = together((value << length | low, value << length | high) for value in values for low, high in part)
         used += 1
-    behind = length * (len(parts) - used) + spare
-    return fewer([(low << behind, ((high + 1) << behind) - 1) for low, high in found], MOST_RANGES)
+    behind = length * (len(parts) - used)
+    whole = [(low << behind << spare, (((high + 1) << behind) - 1) << spare) for low, high in found]
+    return fewer(whole, MOST_RANGES)
 
 
 def _within(repeats: Ints) -> Ints:

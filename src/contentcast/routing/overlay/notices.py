@@ -3,7 +3,7 @@
 Source: Baldoni et al. 2005, section 4.3.2.
 
     at-once      each match goes to the subscriber's node by itself
-    buffered     matches wait for `buffer_s` and go in one message to each subscriber's node
+    buffered     matches wait for a while and go in one message to each subscriber's node
     collected    the same, but first towards the node in the middle of the subscription's range of keys: every period each node
                  passes what it has to the neighbour that is nearer to the middle, and only the middle sends to the subscriber
 

@@ -15,11 +15,13 @@ Rule: every subscription is renewed before it expires, so that whatever was lost
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from contentcast.model import ContentcastError, EventBatch, SubscriptionBatch
+from contentcast.model import ContentcastError, EventBatch
 from contentcast.model.errors import nearest
 from contentcast.routing.chord.keys import BITS, key_of
 from contentcast.routing.chord.mcast import Targets, split
@@ -49,7 +51,9 @@ from contentcast.routing.overlay.copying import Copying
 from contentcast.routing.overlay.mappings import KeyMapping
 from contentcast.routing.overlay.notices import BUFFER_S, WAYS, Buffer, Notice
 from contentcast.routing.overlay.post import POST_BACKGROUND, Post
-from contentcast.routing.overlay.store import Ranges, Store
+from contentcast.routing.overlay.remapping import Remapping
+from contentcast.routing.overlay.store import Store
+from contentcast.routing.overlay.wishes import Wishes
 from contentcast.routing.publishing import Publishing
 from contentcast.routing.seen import Seen
 from contentcast.routing.setup import Setup
@@ -65,6 +69,7 @@ from contentcast.wire.overlay import (
     Held,
     Leaving,
     Locate,
+    Mapping,
     Notices,
     Posted,
     Stored,
@@ -77,13 +82,17 @@ LIVES_FOR: Final = 3.5
 ROUND: Final = Timer("round")
 RENEW: Final = Timer("renew")
 FLUSH: Final = Timer("flush")
+LEARN: Final = Timer("learn")
+COMMIT: Final = Timer("commit")
+FORGET: Final = Timer("forget")
 
 
 class Overlay:
     """`mapping`: attribute-split, key-space-split or selective-attribute. `notify`: at-once, buffered or collected.
 
     `bits` of a key; `cells` of discretization (0: none); `successors`: length of the successor list; `copies`: successors that
-    hold copies; `renew_s`: how often subscriptions are renewed.
+    hold copies; `renew_s`: how often subscriptions are renewed; `learn_s`: how often the node that covers key 0 looks whether
+    the values it has seen call for another mapping (0: never).
     """
 
     def __init__(
@@ -101,7 +110,10 @@ class Overlay:
         renew_s: float = RENEW_EVERY_S,
         stabilise_s: float = STABILISE_EVERY_S,
         suspect_after_s: float = SUSPECT_AFTER_S,
+        learn_s: float = 0.0,
     ) -> None:
+        if copies < 1:
+            raise ContentcastError(f"overlay keeps at least one copy, got {copies}")
         if notify not in WAYS:
             raise ContentcastError(f"overlay notifies {', '.join(WAYS)}, got {notify!r}{nearest(notify, WAYS)}")
         self.broker = broker
@@ -112,7 +124,8 @@ class Overlay:
         self.local = Local(broker, self.spaces, setup)
         self.publishing = Publishing(broker, setup)
         self.chord = ChordNode(broker, bits=bits, length=successors, suspect_after_s=suspect_after_s)
-        self.ranges = Ranges((KeyMapping(mapping, bits, cells),))
+        self.remapping = Remapping(KeyMapping(mapping, bits, cells))
+        self.ranges = self.remapping.ranges()
         self.store = Store(self.spaces, bits, count_steps=setup.count_steps)
         self.copying = Copying(self.chord, self.store, copies)
         self.post = Post(setup.incarnation)
@@ -121,9 +134,9 @@ class Overlay:
         self._buffer_s = buffer_s
         self._renew_s = renew_s
         self._stabilise_s = stabilise_s
+        self._learn_s = learn_s
         self._delivered = Seen()
-        self._version = 0
-        self._version_of: dict[int, int] = {}
+        self.wishes = Wishes(broker, setup.incarnation, self.local, self.spaces, LIVES_FOR * renew_s)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         match input:
@@ -162,14 +175,16 @@ class Overlay:
         for each in self.setup.contacts:
             self.chord.learn(each)
         share = self.setup.dice.random()
+        learning = [SetTimer(LEARN, now + self._learn_s, background=True)] if self._learn_s else []
         return [
+            *learning,
             SetTimer(ROUND, now + share * self._stabilise_s, background=True),
             SetTimer(RENEW, now + (0.5 + share / 2) * self._renew_s, background=True),
         ]
 
     def _stop(self, now: float) -> list[Effect]:
         """What its clients want ends; what it holds for others goes to its successor."""
-        effects = self._change(Unsubscribed(tuple(self._version_of)), now)
+        effects = self._change(Unsubscribed(self.wishes.ids()), now)
         for node, message in self._buffer.flush(self.chord.member):
             effects.append(SendTo(node, message))
         return [*effects, *self.copying.hand_over(now), *self.chord.leaving()]
@@ -185,6 +200,8 @@ class Overlay:
             return [
                 effect for node, message in self._buffer.flush(self.chord.member) for effect in self._hand(node, message, now)
             ]
+        if timer in (LEARN, COMMIT, FORGET):
+            return self._remap(timer, now)
         effects, back = self.post.woken(timer == POST_BACKGROUND, now)
         for peer, message in back:
             effects += self._came_back(peer, message, now)
@@ -218,7 +235,11 @@ class Overlay:
                 self.post.acknowledged(number)
                 return []
             case Ask() | Answer() | Locate() | Leaving():
-                return self.chord.receive(sender, message, now)
+                effects = self.chord.receive(sender, message, now)
+                older = isinstance(message, Ask | Answer) and message.mapping < self.remapping.version
+                return [*effects, SendTo(sender, self.remapping.committed())] if older else effects
+            case Mapping():
+                return self._mapped(message, now)
             case Cast(message=inner) if inner is not None:
                 return self._passed(sender, message, inner, now)
             case Stored():
@@ -283,6 +304,8 @@ class Overlay:
     def _publish(self, publish: Publish, now: float) -> list[Effect]:
         events = publish.events
         self._delivered.fresh(publish)
+        if self._learn_s:
+            self.remapping.observe(events)
         effects: list[Effect] = list(self.local.serve(events))
         (mapping, *_) = self.ranges.in_space(events.space)
         rows, keys = mapping.event_keys(events)
@@ -337,51 +360,51 @@ class Overlay:
     # --- what clients of this node want
 
     def _change(self, input: Subscribed | Unsubscribed, now: float) -> list[Effect]:
-        ids = input.ids if isinstance(input, Unsubscribed) else tuple(input.subscriptions.ids.tolist())
-        ended = [(batch, self._versions(batch)) for batch in self._of_mine(ids)]
-        self.local.change(input)
-        effects: list[Effect] = []
-        self._version += 1
-        for batch, versions in ended:
-            effects += self._tell_ended(batch, versions + 1, now)
-            for each in batch.ids.tolist():
-                del self._version_of[each]
-        self._version += 1
-        if isinstance(input, Subscribed) and len(input.subscriptions):
-            self._version_of.update(dict.fromkeys(ids, self._version))
-            effects += self._tell(input.subscriptions, now)
-        return effects
-
-    def _of_mine(self, ids: tuple[int, ...]) -> list[SubscriptionBatch]:
-        known = np.array([each for each in ids if each in self._version_of], np.int64)
-        if not len(known):
-            return []
-        parts = [(batch, np.flatnonzero(np.isin(batch.ids, known))) for batch in self.local.batches()]
-        return [batch.take(rows) for batch, rows in parts if len(rows)]
-
-    def _versions(self, batch: SubscriptionBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return np.array([self._version_of[each] for each in batch.ids.tolist()], np.int64)
-
-    def _targets(self, batch: SubscriptionBatch) -> tuple[SubscriptionBatch, Targets]:
-        present = batch.widened(self.spaces.present(batch.space))
-        return present, Targets(*self.ranges.of(present))
-
-    def _tell(self, batch: SubscriptionBatch, now: float, renewal: bool = False) -> list[Effect]:
-        none = np.empty(0, np.int64)
-        batch, targets = self._targets(batch)
-        lifetime_s = LIVES_FOR * self._renew_s
-        stored = Stored(self.broker, self.setup.incarnation, lifetime_s, batch, self._versions(batch), none, none, renewal)
-        return self._cast(stored, targets, now, background=renewal)
-
-    def _tell_ended(self, batch: SubscriptionBatch, versions: np.ndarray[Any, np.dtype[np.int64]], now: float) -> list[Effect]:
-        none = np.empty(0, np.int64)
-        _, targets = self._targets(batch)
-        lifetime_s = LIVES_FOR * self._renew_s
-        stored = Stored(self.broker, self.setup.incarnation, lifetime_s, None, none, batch.ids, versions)
-        return self._cast(stored, targets, now)
+        return self._tell_all(self.wishes.change(input, self.ranges), now)
 
     def _renew(self, now: float) -> list[Effect]:
-        return [effect for batch in self.local.batches() for effect in self._tell(batch, now, renewal=True)]
+        return self._tell_all(self.wishes.all(self.ranges, renewal=True), now)
+
+    def _tell_all(self, told: Iterable[tuple[Stored, Targets]], now: float) -> list[Effect]:
+        return [effect for stored, targets in told for effect in self._cast(stored, targets, now, background=stored.renewal)]
+
+    # --- another mapping
+
+    def _remap(self, timer: Timer, now: float) -> list[Effect]:
+        if timer == FORGET:
+            self.remapping.before = None
+            return self._changed_mapping(now, tell=False)
+        if timer == COMMIT:
+            pending = self.remapping.pending
+            return [] if pending is None else self._mapped(replace(pending, commit=True), now, begun=True)
+        again: list[Effect] = [SetTimer(LEARN, now + self._learn_s, background=True)]
+        if not self.chord.member.covers(0) or self.remapping.pending is not None or self.remapping.before is not None:
+            return again
+        proposal = self.remapping.proposal(self.broker)
+        return again if proposal is None else [*again, *self._mapped(proposal, now, begun=True)]
+
+    def _mapped(self, told: Mapping, now: float, begun: bool = False) -> list[Effect]:
+        """A version comes by on its way round the ring, or comes back to the node that proposed it."""
+        if told.proposer == self.broker and not begun and not told.asked:
+            return [SetTimer(COMMIT, now + self._renew_s)] if not told.commit else []
+        is_new = self.remapping.commit(told) if told.commit else self.remapping.prepare(told)
+        if not is_new:
+            return []
+        effects = self._changed_mapping(now, tell=not told.commit)
+        if told.commit:
+            self.chord.mapping = self.remapping.version
+            effects.append(SetTimer(FORGET, now + LIVES_FOR * self._renew_s))
+        if told.asked:
+            return effects
+        if not self.chord.member.successors:
+            return [*effects, SetTimer(COMMIT, now + self._renew_s)] if not told.commit else effects
+        return [*effects, *self.post.send(self.chord.member.successor.name, told, now)]
+
+    def _changed_mapping(self, now: float, tell: bool) -> list[Effect]:
+        self.ranges = self.remapping.ranges()
+        self.store.remap(self.ranges)
+        told = self._tell_all(self.wishes.all(self.ranges), now) if tell else []
+        return [Changed(), *told]
 
     # --- looking inside
 
@@ -394,6 +417,7 @@ class Overlay:
             **self.spaces.state(),
             "ring": self.chord.state(),
             "ready": self.copying.ready,
+            "mapping": self.remapping.version,
             "held": sorted(f"{key.broker}/{key.id}" for key in self.store.held((self.chord.me.key, self.chord.me.key))),
         }
 

@@ -1,0 +1,74 @@
+"""Skewed values give another mapping: all nodes change or none, and nothing is lost or doubled over the change."""
+
+from __future__ import annotations
+
+from random import Random
+
+from contentcast.catalog import make_router
+from contentcast.language import parse_predicate
+from contentcast.model import Attribute, EventBatch, Space, Subscription, SubscriptionBatch
+from contentcast.network.topology import Topology
+from contentcast.routing.contract import Published, Subscribed
+from contentcast.routing.setup import Setup
+from contentcast.simulation.world import World
+
+SPACE = Space("loads", load=Attribute("int", low=0, high=1_000_000), host="string")
+NODES = [f"n{number}" for number in range(6)]
+
+
+def a_world() -> World:
+    topology = Topology.of(NODES, [])
+    return World(topology, make_router("overlay", Setup(topology=topology), learn_s=3.0, renew_s=4.0), announce=False)
+
+
+def elder(world: World) -> str:
+    return min(NODES, key=lambda each: world.router(each).state()["ring"]["key"])
+
+
+def skewed(random: Random, first: int, count: int) -> Published:
+    events = [{"load": int(random.random() ** 6 * 1000), "host": "h"} for _ in range(count)]
+    return Published(EventBatch.from_dicts(SPACE, events, ids=range(first, first + count)))
+
+
+def a_subscribed_world() -> World:
+    world = a_world()
+    for number, node in enumerate(NODES):
+        wish = parse_predicate(SPACE, f"load BETWEEN {number} AND {100 * number + 50}")
+        world.put(node, Subscribed(SubscriptionBatch.of([Subscription(number, wish, f"{node}/client")])))
+    return world.run(until=3.0)
+
+
+def test_all_nodes_change_and_every_event_arrives_once_meanwhile() -> None:
+    random = Random(1)
+    world = a_subscribed_world()
+    world.put(elder(world), skewed(random, 0, 300))
+    wanted: list[tuple[str, int]] = []
+    for step in range(60):
+        node = random.choice(NODES)
+        published = skewed(random, 1000 + 10 * step, 3)
+        world.put(node, published, at=3.0 + 0.5 * step)
+        for event, number in zip(published.events.to_dicts(), published.events.ids.to_pylist(), strict=True):
+            wanted += [(f"{each}/client", number) for at, each in enumerate(NODES) if at <= event["load"] <= 100 * at + 50]
+    world.run(until=40.0)
+    assert [world.router(each).state()["mapping"] for each in NODES] == [1] * len(NODES)
+    assert sorted(each for each in world.delivered if each[1] >= 1000) == sorted(wanted)
+
+
+def test_nobody_changes_when_a_node_dies_before_everybody_has_prepared() -> None:
+    world = a_subscribed_world()
+    silent = world.router(elder(world)).state()["ring"]["predecessor"]
+    world.crash(silent)
+    world.put(elder(world), skewed(Random(2), 0, 300))
+    world.run(until=world.now + 4.0)
+    assert {world.router(each).state()["mapping"] for each in NODES if each != silent} == {0}
+
+
+def test_a_node_that_comes_back_is_told_the_mapping() -> None:
+    world = a_subscribed_world()
+    world.put(elder(world), skewed(Random(3), 0, 300))
+    world.run(until=25.0)
+    other = next(each for each in NODES if each != elder(world))
+    world.crash(other)
+    world.restart(other)
+    world.run(until=28.0)
+    assert {world.router(each).state()["mapping"] for each in NODES} == {1}

@@ -1,0 +1,144 @@
+"""Stories of the overlay in virtual time: who joins, leaves or crashes takes no subscription along, and nobody gets twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from contentcast.catalog import make_router
+from contentcast.language import parse_predicate
+from contentcast.model import Attribute, ContentcastError, EventBatch, Space, Subscription, SubscriptionBatch
+from contentcast.network.topology import Topology
+from contentcast.routing.contract import Published, Subscribed, Unsubscribed
+from contentcast.routing.overlay.mappings import MAPPINGS
+from contentcast.routing.setup import Setup
+from contentcast.simulation.world import World
+
+SPACE = Space("trades", issue="string", price=Attribute("int", low=0, high=999), volume="int")
+NODES = [f"n{number}" for number in range(8)]
+
+
+def a_world(nodes: list[str] | None = None, **options: object) -> World:
+    topology = Topology.of(nodes or NODES, [])
+    return World(topology, make_router("overlay", Setup(topology=topology, contacts=tuple(NODES)), **options), announce=False)
+
+
+def subscribe(world: World, node: str, number: int, text: str) -> None:
+    batch = SubscriptionBatch.of([Subscription(number, parse_predicate(SPACE, text), f"{node}/client")])
+    world.put(node, Subscribed(batch))
+
+
+def publish(world: World, node: str, first: int) -> None:
+    events = [{"issue": issue, "price": price, "volume": 7} for issue in ("IBM", "SAP") for price in (5, 500)]
+    world.put(node, Published(EventBatch.from_dicts(SPACE, events, ids=range(first, first + 4))))
+
+
+def got(world: World, first: int) -> list[tuple[str, int]]:
+    return sorted((who, event - first) for who, event in world.delivered if event >= first)
+
+
+WISHES = {"n1": "price < 10", "n2": "issue = 'IBM'", "n3": "issue LIKE 'S%' AND price > 100", "n4": "volume IS NULL"}
+EXPECTED = sorted([("n1/client", 0), ("n1/client", 2), ("n2/client", 0), ("n2/client", 1), ("n3/client", 3)])
+
+
+def ready(world: World) -> World:
+    for number, (node, text) in enumerate(WISHES.items()):
+        subscribe(world, node, number, text)
+    return world.run(until=world.now + 6.0)
+
+
+@pytest.mark.parametrize("notify", ["at-once", "buffered", "collected"])
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_every_mapping_and_every_way_to_notify_delivers_once(mapping: str, notify: str) -> None:
+    world = ready(a_world(mapping=mapping, notify=notify))
+    publish(world, "n0", 100)
+    publish(world, "n2", 200)
+    world.run()
+    assert got(world, 200) == EXPECTED
+    assert sorted((who, event - 100) for who, event in world.delivered if event < 200) == EXPECTED
+
+
+def test_discretization_and_short_keys_deliver_the_same() -> None:
+    world = ready(a_world(bits=13, cells=10))
+    publish(world, "n0", 100)
+    world.run()
+    assert got(world, 100) == EXPECTED
+
+
+@pytest.mark.parametrize("crashed", ["n0", "n5", "n6", "n7"])
+def test_a_crash_is_covered_by_copies(crashed: str) -> None:
+    """No renewal comes in time: what the dead node held is on its successors."""
+    world = ready(a_world(renew_s=100.0))
+    world.crash(crashed)
+    world.run(until=world.now + 20.0)
+    publish(world, "n4", 100)
+    world.run(until=world.now + 10.0)
+    assert got(world, 100) == EXPECTED
+
+
+def lost_when_two_neighbours_crash(copies: int) -> int:
+    """Deliveries that are missing, over all pairs of neighbours on the ring that crash at the same time."""
+    lost = 0
+    for first in NODES:
+        world = ready(a_world(renew_s=100.0, copies=copies, mapping="key-space-split"))
+        pair = {first, world.router(first).state()["ring"]["successors"][0]}
+        for each in sorted(pair):
+            world.crash(each)
+        world.run(until=world.now + 15.0)
+        publish(world, next(each for each in NODES if each not in pair), 100)
+        world.run(until=world.now + 8.0)
+        wanted = {each for each in EXPECTED if each[0].split("/")[0] not in pair}
+        assert set(got(world, 100)) <= wanted
+        lost += len(wanted - set(got(world, 100)))
+    return lost
+
+
+def test_as_many_neighbours_as_copies_may_fail_and_with_one_more_something_is_lost() -> None:
+    assert lost_when_two_neighbours_crash(copies=2) == 0
+    assert lost_when_two_neighbours_crash(copies=1) > 0
+
+
+def test_a_joiner_takes_over_its_arc_and_a_leaver_hands_it_on() -> None:
+    world = ready(a_world(NODES[:6], renew_s=100.0))
+    world.join("n6")
+    world.join("n7")
+    publish(world, "n0", 100)  # while they join
+    world.run(until=world.now + 15.0)
+    assert got(world, 100) == EXPECTED
+    assert {len(world.router(each).state()["ring"]["successors"]) for each in NODES} == {4}
+    publish(world, "n5", 200)
+    world.run(until=world.now + 5.0)
+    assert got(world, 200) == EXPECTED
+    for leaver in ("n0", "n5"):
+        world.leave(leaver)
+        world.run(until=world.now + 3.0)
+    publish(world, "n7", 300)
+    world.run(until=world.now + 5.0)
+    assert got(world, 300) == EXPECTED
+
+
+def test_what_is_not_renewed_expires_and_what_has_ended_is_gone() -> None:
+    world = ready(a_world(renew_s=2.0))
+    assert any("n1/0" in world.router(each).state()["held"] for each in NODES)
+    world.put("n2", Unsubscribed((1,)))
+    world.crash("n1")
+    world.run(until=world.now + 30.0)
+    held = {name for each in NODES if each != "n1" for name in world.router(each).state()["held"]}
+    assert not any(name.startswith(("n1/", "n2/")) for name in held)
+    assert "n3/2" in held
+
+
+def test_a_network_of_unknown_nodes_finds_itself_by_one_contact() -> None:
+    topology = Topology.of(NODES, [])
+    world = World(topology, make_router("overlay", Setup(contacts=("n0",))), announce=False)
+    world.run()
+    ready(world)
+    publish(world, "n7", 100)
+    world.run()
+    assert got(world, 100) == EXPECTED
+
+
+def test_an_unknown_way_to_notify_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ContentcastError, match="at-once, buffered, collected"):
+        a_world(notify="later")
+    with pytest.raises(ContentcastError, match="selective-attribute"):
+        a_world(mapping="hash")
