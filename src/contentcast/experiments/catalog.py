@@ -19,6 +19,9 @@ EXPERIMENTS: Final = {
     "link-matching/beyond/large-network": "beyond.large_network",
     "link-matching/beyond/protocols": "beyond.protocols",
     "link-matching/beyond/hybrid": "beyond.hybrid",
+    **{
+        f"summaries/{name}": f"summaries.{name}" for name in ("figure8", "figure9", "figure10", "figure11", "precision", "load")
+    },
 }
 """Name -> module under contentcast.experiments, with its EXPERIMENT."""
 

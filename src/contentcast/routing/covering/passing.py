@@ -338,6 +338,10 @@ class Passing:
         """All others who want something of this space, as far as it was passed on to this broker."""
         return self._audiences.of(space)
 
+    def known(self) -> list[tuple[str, SubscriptionBatch]]:
+        """Every subscription that the broker keeps, its own clients' included, by space and origin, as it would travel."""
+        return [each for _, pool in sorted(self._pools.items()) for each in pool.batches(pool.living.values())]
+
     def sizes(self) -> dict[str, int]:
         audiences = [self.audience(space) for space in self._audiences.spaces()]
         mine = self.local.sizes()
