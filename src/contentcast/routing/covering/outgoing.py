@@ -149,7 +149,7 @@ class Outgoing:
         return len(self._passed)
 
     @property
-    def held(self) -> int:
+    def held_back(self) -> int:
         return len(self._held)
 
     def held_by(self) -> dict[tuple[str, int], tuple[str, int]]:

@@ -212,7 +212,7 @@ class Passing:
 
     def _sweep(self, name: str, space: Space) -> None:
         self._tell_ways(name)
-        pool, moved = self._pools[name].renewed(space)
+        pool, moved = self._pools[name].swept(space)
         self._pools[name] = pool
         self._publishers.pop(name, None)
         for way in self._ways.values():
@@ -349,7 +349,7 @@ class Passing:
         return {
             "subscriptions": sum(map(len, self._pools.values())),
             "passed on": sum(each.passed for each in outgoing),
-            "held back": sum(each.held for each in outgoing),
+            "held back": sum(each.held_back for each in outgoing),
             "nodes": mine["nodes"] + sum(each.tree.shape.nodes for each in audiences),
             "bytes": mine["bytes"] + sum(each.tree.shape.nbytes for each in audiences),
         }

@@ -5,7 +5,7 @@
     id         7      9      9          the same id at two brokers, while a client moves: two rows
     source     (batch, its place)       to send it on without taking it apart
 
-Rule: a subscription keeps its row until it goes. Dead rows are swept by `renewed`, which moves the living together.
+Rule: a subscription keeps its row until it goes. Dead rows are swept by `swept`, which moves the living together.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Pool:
         dead = len(self.keys) - len(self.living)
         return dead > max(SWEEP_FROM, len(self.living))
 
-    def renewed(self, space: Space) -> tuple[Pool, dict[int, int]]:
+    def swept(self, space: Space) -> tuple[Pool, dict[int, int]]:
         """The living alone, in a version of the space; and the new row of each old one."""
         fresh, moved = Pool(space), {}
         for origin, batch, rows in self._by_source(sorted(self.living.values())):
