@@ -20,7 +20,7 @@ from contentcast.model import Space, SubscriptionBatch
 from contentcast.network.topology import Topology
 from contentcast.routing.advertising import Advertising
 from contentcast.routing.audience import Audience, Change
-from contentcast.routing.audiences import Audiences
+from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.contract import (
     Advertised,
     Declared,
@@ -99,9 +99,7 @@ class Passing:
         self._new: dict[str, list[int]] = {}
         self._gone: dict[str, list[int]] = {}
         self._waiting = False
-        self._audiences = Audiences(
-            spaces, lambda space, before, changes: (before or Audience.empty(space)).changed(changes), self._from_others
-        )
+        self._audiences = Audiences.of_one(spaces, self._from_others, count_steps=setup.count_steps)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         match input:
@@ -343,15 +341,14 @@ class Passing:
         return [each for _, pool in sorted(self._pools.items()) for each in pool.batches(pool.living.values())]
 
     def sizes(self) -> dict[str, int]:
-        audiences = [self.audience(space) for space in self._audiences.spaces()]
-        mine = self.local.sizes()
+        both = (self.local.sizes(), self._audiences.sizes())
         outgoing = [each for way in self._ways.values() for each in way.outgoing.values()]
         return {
             "subscriptions": sum(map(len, self._pools.values())),
             "passed on": sum(each.passed for each in outgoing),
             "held back": sum(each.held_back for each in outgoing),
-            "nodes": mine["nodes"] + sum(each.tree.shape.nodes for each in audiences),
-            "bytes": mine["bytes"] + sum(each.tree.shape.nbytes for each in audiences),
+            "nodes": sum(each.get("nodes", 0) for each in both),
+            "bytes": sum(each.get("bytes", 0) for each in both),
         }
 
     def state(self) -> dict[str, Any]:

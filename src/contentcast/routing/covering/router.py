@@ -11,14 +11,16 @@ Rule: an event crosses a link at most once, and only towards a broker that has a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.search_tree.links import Annotation, words_of
-from contentcast.model import Space
+from contentcast.model import EventBatch, Space
 from contentcast.network.topology import Topology
-from contentcast.routing.audience import Audience
+from contentcast.routing.audience import Audience, TreeAudience
+from contentcast.routing.audience.pairs import Words, words_of_events
 from contentcast.routing.contract import Account, Effect, Input, Received, Send
 from contentcast.routing.covering.passing import Passing
 from contentcast.routing.setup import Setup
@@ -31,13 +33,26 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Directions:
-    """The search tree of a space with a trit for each origin, in one network."""
+    """What others want of a space, with a bit for each origin, in one network."""
 
     audience: Audience
     topology: Topology
-    annotation: Annotation
+    words: Words
+    """Row -> the bit of its origin."""
+    annotation: Annotation | None
+    """None: matched by the index."""
     numbers: Ints
     """Origin -> its number in the network; -1: it is not there."""
+
+    def wanted(self, events: EventBatch, open_origins: list[int]) -> tuple[npt.NDArray[np.bool_], Ints | None]:
+        """[event, origin]: does one of these origins want it? And the steps, if they are counted."""
+        count = len(self.numbers)
+        if self.annotation is None:
+            yes, steps = words_of_events(self.audience.match(events), self.words), None
+        else:
+            found = self.annotation.match_links(events, words_of(open_origins, count), look_ahead=True)
+            yes, steps = found.yes, found.steps
+        return np.unpackbits(yes.view(np.uint8), axis=1, bitorder="little")[:, :count].astype(bool), steps
 
 
 class Covering(Skeleton):
@@ -82,10 +97,8 @@ class Covering(Skeleton):
         open_origins = np.flatnonzero(places >= 0)
         if not len(open_origins):
             return []
-        count = len(places)
-        found = directions.annotation.match_links(publish.events, words_of(open_origins.tolist(), count), look_ahead=True)
-        wanted = np.unpackbits(found.yes.view(np.uint8), axis=1, bitorder="little")[:, :count].astype(bool)
-        effects: list[Effect] = [Account(publish.events, found.steps)]
+        wanted, steps = directions.wanted(publish.events, open_origins.tolist())
+        effects: list[Effect] = [] if steps is None else [Account(publish.events, steps)]
         for at, neighbour in enumerate(exits.neighbours):
             rows = np.flatnonzero(wanted[:, places == at].any(axis=1))
             if len(rows):
@@ -97,14 +110,22 @@ class Covering(Skeleton):
         before = self._directions.get(space)
         if before is not None and before.audience is audience and before.topology is topology:
             return before
-        count = len(audience.origins)
-        annotation = None
-        if before is not None and before.audience.origins == audience.origins:
-            annotation = before.annotation
-        if annotation is None or before is None or before.audience is not audience:
-            words = np.array([words_of([at], count) for at in range(count)], np.uint64)
-            words = words.reshape(count, max(1, (count + 63) // 64))
-            annotation = audience.tree.annotate_words(np.arange(len(audience.ids)), words[audience.origin], before=annotation)
         numbers = self.view.exits().numbers(audience.origins)
-        found = self._directions[space] = Directions(audience, topology, annotation, numbers)
+        if before is not None and before.audience is audience:
+            words, annotation = before.words, before.annotation
+        else:
+            words, annotation = self._annotate(audience, before)
+        found = self._directions[space] = Directions(audience, topology, words, annotation, numbers)
         return found
+
+    def _annotate(self, audience: Audience, before: Directions | None) -> tuple[Words, Annotation | None]:
+        count = len(audience.origins)
+        bits = np.array([words_of([at], count) for at in range(count)], np.uint64).reshape(count, max(1, (count + 63) // 64))
+        words = bits[audience.origin]
+        words[~audience.living] = 0
+        if not self.setup.count_steps:
+            return words, None
+        same = before is not None and before.audience.origins == audience.origins
+        reused = before.annotation if before is not None and same else None
+        tree = cast(TreeAudience, audience).tree
+        return words, tree.annotate_words(np.arange(len(audience.ids)), words, before=reused)
