@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.routing.contract import Router
+from contentcast.routing.covering import Covering
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.link_matching import Hybrid, LinkMatching
 from contentcast.routing.match_first import MatchFirst
@@ -95,6 +96,11 @@ PROTOCOLS: Final[dict[str, Protocol]] = {
     ),
     "overlay": Protocol(Overlay, "matched where event and subscription meet on a ring of keys; needs no configuration"),
     "multicast": Protocol(Multicast, "a LAN without links: each event once to the multicast group that its content maps to"),
+    "covering": Protocol(
+        Covering,
+        "subscriptions stop where one that covers them has passed, events go the way back (SIENA)",
+        promises=BY_TREES | {Promise.NOTHING_FOR_NOBODY},
+    ),
 }
 
 

@@ -27,6 +27,9 @@ EXPERIMENTS: Final = {
     "overlay/figure9b": "overlay.figure9b",
     "overlay/hotspots": "overlay.hotspots",
     "overlay/against-brokers": "overlay.against_brokers",
+    **{
+        f"summaries/{name}": f"summaries.{name}" for name in ("figure8", "figure9", "figure10", "figure11", "precision", "load")
+    },
 }
 """Name -> module under contentcast.experiments, with its EXPERIMENT."""
 

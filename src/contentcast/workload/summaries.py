@@ -39,7 +39,7 @@ from contentcast.workload.columns import (
 )
 from contentcast.workload.contract import Interests
 from contentcast.workload.dice import Dice, Integers, Truths
-from contentcast.workload.parameters import parameter
+from contentcast.workload.parameters import parameter, switch
 
 ARITHMETIC: Final = ("price", "volume", "high", "low")
 STRINGS: Final = ("exchange", "symbol", "issuer", "sector", "country", "trader")
@@ -80,6 +80,9 @@ class SummariesParameters:
     ranges: int = parameter(2, 1, 100, "n_sr: general ranges, or prefixes, of an attribute")
     carries: int = parameter(ATTRIBUTES_EACH, ATTRIBUTES_EACH, 10, "attributes that an event carries; the others are null")
     consumers: int = parameter(100, 1, 1_000_000, "subscribers at each broker")
+    by_degree: bool = switch(
+        True, "the subsumption probability falls with a broker's degree, as in the paper; False: all alike"
+    )
 
 
 class Cases(NamedTuple):
@@ -192,7 +195,8 @@ class Summaries:
         counts, held = self._holders
         general = turn < counts[broker]
         degree = np.array(list(DEGREES.values()))
-        probability = self.parameters.subsumption * (degree / GREATEST_DEGREE) * (counts > 0)
+        share = degree / GREATEST_DEGREE if self.parameters.by_degree else np.ones(len(degree))
+        probability = self.parameters.subsumption * share * (counts > 0)
         subsumed = general | dice.chance("subsumed", rows, probability[broker])
         which = np.where(general, turn, dice.below("interest", rows, np.maximum(counts[broker], 1)))
         interest = np.where(subsumed, held[broker, which], 0)

@@ -1,0 +1,94 @@
+"""What the figures of subscription propagation share: values of one approach, ratios between two, and how they are drawn.
+
+Rule: a ratio is between two approaches of the same way (model or real), network, sigma and subsumption.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from contentcast.experiments.figures import label, look
+from contentcast.experiments.rows import floats, groups, where
+from contentcast.experiments.summaries.periods import COVERING, NETWORKS, SUMMARIES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WAYS = ("model", "real")
+MAIN = NETWORKS[0]
+
+
+def main_rows(table: pa.Table, way: str) -> pa.Table:
+    return where(table, where=MAIN, way=way)
+
+
+def ratios(table: pa.Table, column: str, over: str, under: str = SUMMARIES) -> dict[tuple[str, str, int, float], float]:
+    """How many times more `over` takes than `under`, by network, way, sigma and subsumption; seeds averaged."""
+    found = {}
+    for key, same in groups(table, "where", "way", "sigma", "subsumption"):
+        values = [floats(where(same, approach=each), column) for each in (over, under)]
+        found[key] = float(values[0].mean() / values[1].mean())
+    return found
+
+
+def span(values: list[float]) -> str:
+    return f"{min(values):.1f} to {max(values):.1f}" if values else "not measured"
+
+
+def chosen(found: dict[tuple[str, str, int, float], float], way: str, *, main: bool = True) -> list[float]:
+    """The ratios on the paper's network, or on all others."""
+    return [value for (network, mine, _, _), value in found.items() if mine == way and (network == MAIN) == main]
+
+
+def summarize(table: pa.Table) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {
+                "network": network,
+                "by": way,
+                "sigma": f"{sigma:,}",
+                "subsumption": f"{subsumption:g}",
+                "approach": approach,
+                "bytes": f"{floats(same, 'bytes').mean():,.0f}",
+                "messages": f"{floats(same, 'messages').mean():,.0f}",
+                "hops": f"{floats(same, 'hops').mean():,.0f}",
+                "stored bytes": f"{floats(same, 'stored').mean():,.0f}",
+            }
+            for (network, way, sigma, subsumption, approach), same in groups(
+                table, "where", "way", "sigma", "subsumption", "approach"
+            )
+        ]
+    )
+
+
+def over_sigma(table: pa.Table, figure: Figure, column: str, axis: str) -> None:
+    """A panel for each way; covering and summaries at each subsumption, the baseline once."""
+    for axes, way in zip(figure.subplots(1, 2).flat, WAYS, strict=True):
+        part = main_rows(table, way)
+        degrees = sorted(set(part["subsumption"].to_pylist()))
+        number = 0
+        for approach in dict.fromkeys(part["approach"].to_pylist()):
+            shown = (degrees[0], degrees[-1]) if approach in (SUMMARIES, COVERING) else (degrees[0],)
+            for subsumption in shown:
+                rows = where(part, approach=approach, subsumption=subsumption)
+                points = [(sigma, floats(same, column).mean()) for (sigma,), same in groups(rows, "sigma")]
+                suffix = f", {subsumption:g}" if len(shown) > 1 else ""
+                axes.loglog(*zip(*points, strict=True), label=f"{approach}{suffix}", **look(number))
+                number += 1
+        label(axes, "new subscriptions at each broker", axis, way)
+        axes.legend(fontsize=7)
+
+
+def growth(table: pa.Table, way: str, approach: str, column: str) -> float:
+    """The slope of a line in the double logarithmic picture: 1 is in proportion, 0 is flat."""
+    part = where(main_rows(table, way), approach=approach)
+    slopes = []
+    for _, same in groups(part, "subsumption"):
+        points = sorted((sigma, floats(rows, column).mean()) for (sigma,), rows in groups(same, "sigma"))
+        if len(points) > 1:
+            x, y = (np.log([each[at] for each in points]) for at in (0, 1))
+            slopes.append(float(np.polyfit(x, y, 1)[0]))
+    return float(np.mean(slopes)) if slopes else float("nan")

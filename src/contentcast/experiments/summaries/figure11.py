@@ -1,0 +1,60 @@
+"""Figure 11: the bytes of subscriptions that all brokers together keep.
+
+Source: Triantafillou & Economides 2004, section 5.2.3, figure 11. Real bytes are those of the form in which they travel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from contentcast.experiments.contract import Experiment, Verdict
+from contentcast.experiments.summaries.charts import WAYS, chosen, over_sigma, ratios, span, summarize
+from contentcast.experiments.summaries.periods import BASELINE, COVERING, measure, plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def judge(table: pa.Table) -> list[Verdict]:
+    found = []
+    siena, near = ratios(table, "stored", COVERING), ratios(table, "stored", BASELINE, COVERING)
+    for way in WAYS:
+        less = chosen(siena, way)
+        found.append(
+            Verdict(
+                f"Summaries take 2 to 5 times less storage than Siena's covering ({way})",
+                "2 to 5 times",
+                f"{span(less)} times",
+                min(less) >= 2,
+            )
+        )
+        lowest = min(degree for _, mine, _, degree in near if mine == way)
+        same = [value for (_, mine, _, degree), value in near.items() if mine == way and degree == lowest]
+        found.append(
+            Verdict(
+                f"With little subsumption covering stores almost as much as the baseline ({way})",
+                "almost the same at 0.1",
+                f"the baseline stores {span(same)} times as much at {lowest:g}",
+                max(same) < 1.5,
+            )
+        )
+    return found
+
+
+def draw(table: pa.Table, figure: Figure) -> None:
+    over_sigma(table, figure, "stored", "bytes stored in all brokers")
+
+
+EXPERIMENT: Final = Experiment(
+    "summaries/figure11",
+    "Figure 11: storage for subscriptions",
+    "Triantafillou & Economides 2004, figure 11",
+    plan,
+    measure,
+    judge,
+    summarize,
+    draw,
+    size_inches=(10.0, 4.6),
+)

@@ -1,0 +1,69 @@
+"""Figure 8: the bytes that it takes to tell all brokers of a period's new subscriptions.
+
+Source: Triantafillou & Economides 2004, section 5.2.1, figure 8.
+Rule: the verdicts are about the paper's network; other networks stand in a verdict of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from contentcast.experiments.contract import Experiment, Verdict
+from contentcast.experiments.summaries.charts import WAYS, chosen, growth, over_sigma, ratios, span, summarize
+from contentcast.experiments.summaries.periods import BASELINE, COVERING, SUMMARIES, measure, plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def judge(table: pa.Table) -> list[Verdict]:
+    found = []
+    siena, baseline = ratios(table, "bytes", COVERING), ratios(table, "bytes", BASELINE)
+    for way in WAYS:
+        less, far_less = chosen(siena, way), chosen(baseline, way)
+        slope = growth(table, way, SUMMARIES, "bytes")
+        found += [
+            Verdict(
+                f"Summaries take 4 to 8 times fewer bytes than Siena's covering ({way})",
+                "4 to 8 times",
+                f"{span(less)} times",
+                min(less) >= 4,
+            ),
+            Verdict(
+                f"Summaries are below the baseline by up to three orders of magnitude ({way})",
+                "up to 1,000 times",
+                f"{span(far_less)} times",
+                max(far_less) >= 500,
+            ),
+            Verdict(
+                f"The bytes of summaries are nearly flat in sigma ({way})",
+                "nearly flat on a logarithmic axis",
+                f"they grow as sigma to the {slope:.2f}",
+                slope < 0.5,
+            ),
+        ]
+    others = [*chosen(siena, "model", main=False), *chosen(siena, "real", main=False)]
+    if others:
+        found.append(
+            Verdict("Other networks show the same", "similar in all cases", f"{span(others)} times fewer", min(others) > 1)
+        )
+    return found
+
+
+def draw(table: pa.Table, figure: Figure) -> None:
+    over_sigma(table, figure, "bytes", "bytes of a period")
+
+
+EXPERIMENT: Final = Experiment(
+    "summaries/figure8",
+    "Figure 8: bytes of subscription propagation",
+    "Triantafillou & Economides 2004, figure 8",
+    plan,
+    measure,
+    judge,
+    summarize,
+    draw,
+    size_inches=(10.0, 4.6),
+)

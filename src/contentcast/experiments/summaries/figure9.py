@@ -1,0 +1,71 @@
+"""Figure 9: the hops of subscription propagation, one for every message from a broker to another.
+
+Source: Triantafillou & Economides 2004, section 5.2.1, figure 9. For covering the hops are those of one subscription of every
+broker, as the paper counts them; a period's subscriptions that leave a broker together are one message, counted beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from contentcast.experiments.contract import Experiment, Verdict
+from contentcast.experiments.figures import label, look
+from contentcast.experiments.rows import floats, groups, where
+from contentcast.experiments.summaries.charts import WAYS, main_rows, summarize
+from contentcast.experiments.summaries.model import by_covering
+from contentcast.experiments.summaries.periods import COVERING, NETWORKS, SUMMARIES, measure, plan
+from contentcast.network.named import network
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def judge(table: pa.Table) -> list[Verdict]:
+    found = []
+    for way in WAYS:
+        rows = main_rows(table, way)
+        most = floats(where(rows, approach=SUMMARIES), "hops").max()
+        hops = floats(where(rows, approach=COVERING), "hops")
+        found += [
+            Verdict(
+                f"Summaries need fewer hops than there are brokers, at any subsumption ({way})",
+                "always fewer than 24",
+                f"{most:.0f}",
+                most < len(network(NETWORKS[0])),
+            ),
+            Verdict(
+                f"Covering needs many more ({way})",
+                "a significant difference",
+                f"{hops.min():.0f} to {hops.max():.0f}",
+                hops.min() > 2 * most,
+            ),
+        ]
+    worst = by_covering(network(NETWORKS[0]), 1, 0.0).hops
+    found.append(Verdict("Without subsumption covering takes 24 times 23 hops", "552", f"{worst:.0f}", round(worst) == 552))
+    return found
+
+
+def draw(table: pa.Table, figure: Figure) -> None:
+    for axes, way in zip(figure.subplots(1, 2).flat, WAYS, strict=True):
+        rows = main_rows(table, way)
+        for number, approach in enumerate((SUMMARIES, COVERING)):
+            part = where(rows, approach=approach)
+            points = [(degree, floats(same, "hops").mean()) for (degree,), same in groups(part, "subsumption")]
+            axes.semilogy(*zip(*sorted(points), strict=True), label=approach, **look(number))
+        label(axes, "subsumption probability", "hops", way)
+        axes.legend(fontsize=8)
+
+
+EXPERIMENT: Final = Experiment(
+    "summaries/figure9",
+    "Figure 9: hops of subscription propagation",
+    "Triantafillou & Economides 2004, figure 9",
+    plan,
+    measure,
+    judge,
+    summarize,
+    draw,
+    size_inches=(10.0, 4.2),
+)
