@@ -19,6 +19,12 @@ EXPERIMENTS: Final = {
     "link-matching/beyond/large-network": "beyond.large_network",
     "link-matching/beyond/protocols": "beyond.protocols",
     "link-matching/beyond/hybrid": "beyond.hybrid",
+    "lan/throughput": "lan.throughput",
+    "lan/scalability": "lan.scalability",
+    "lan/heterogeneity": "lan.heterogeneity",
+    "lan/isolation": "lan.isolation",
+    "lan/planner": "lan.planner",
+    "lan/mapping-change": "lan.mapping_change",
 }
 """Name -> module under contentcast.experiments, with its EXPERIMENT."""
 
