@@ -15,10 +15,10 @@ from contentcast.experiments.lan.tables import bars, summarize
 
 
 def plan(scale: Scale) -> list[Row]:
-    return [{"rate": 300.0, "size": 1000, "seconds": 2.0 if scale.quick else 5.0}]
+    return [{"rate": 300.0, "size": 1000, "seconds": 2.0 if scale.quick else 5.0, "seed": seed} for seed in scale.seeds(1)]
 
 
-def measure(rate: float, size: int, seconds: float) -> list[dict[str, Any]]:
+def measure(rate: float, size: int, seconds: float, seed: int) -> list[dict[str, Any]]:
     with stage(["a", "all", "some"]) as here:
         told = {"size": size, "batch": 1, "rate": rate, "seconds": seconds, "types": ["t0", "t1"]}
         found = here.play({"all": {}, "some": {"where": "type = 't1'"}}, {"a": told})

@@ -15,10 +15,14 @@ from contentcast.experiments.lan.tables import bars, summarize
 
 
 def plan(scale: Scale) -> list[Row]:
-    return [{"publishers": each, "rate": 150.0, "size": 1000, "seconds": 2.0 if scale.quick else 5.0} for each in (1, 2)]
+    return [
+        {"publishers": each, "rate": 150.0, "size": 1000, "seconds": 2.0 if scale.quick else 5.0, "seed": seed}
+        for each in (1, 2)
+        for seed in scale.seeds(1)
+    ]
 
 
-def measure(publishers: int, rate: float, size: int, seconds: float) -> list[dict[str, Any]]:
+def measure(publishers: int, rate: float, size: int, seconds: float, seed: int) -> list[dict[str, Any]]:
     sources = [f"s{at}" for at in range(publishers)]
     with stage([*sources, *(f"{source}-{at}" for source in sources for at in (1, 2))]) as here:
         told = {"size": size, "batch": 1, "rate": rate, "seconds": seconds}

@@ -17,10 +17,10 @@ RECEIVERS: Final = ("b", "c")
 
 
 def plan(scale: Scale) -> list[Row]:
-    return [{"rate": 200.0, "size": 500, "seconds": 6.0 if scale.quick else 10.0}]
+    return [{"rate": 200.0, "size": 500, "seconds": 6.0 if scale.quick else 10.0, "seed": seed} for seed in scale.seeds(1)]
 
 
-def measure(rate: float, size: int, seconds: float) -> list[dict[str, Any]]:
+def measure(rate: float, size: int, seconds: float, seed: int) -> list[dict[str, Any]]:
     with stage(["a", *RECEIVERS, "operator"]) as here:
         running = []
 

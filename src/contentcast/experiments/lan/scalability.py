@@ -15,10 +15,14 @@ from contentcast.experiments.lan.tables import bars, summarize
 
 
 def plan(scale: Scale) -> list[Row]:
-    return [{"receivers": each, "size": 500, "rate": 300.0, "seconds": 2.0 if scale.quick else 5.0} for each in (1, 4)]
+    return [
+        {"receivers": each, "size": 500, "rate": 300.0, "seconds": 2.0 if scale.quick else 5.0, "seed": seed}
+        for each in (1, 4)
+        for seed in scale.seeds(1)
+    ]
 
 
-def measure(receivers: int, size: int, rate: float, seconds: float) -> dict[str, Any]:
+def measure(receivers: int, size: int, rate: float, seconds: float, seed: int) -> dict[str, Any]:
     names = [f"r{at}" for at in range(receivers)]
     with stage(["a", *names]) as here:
         told = {"size": size, "batch": 1, "rate": rate, "seconds": seconds}
@@ -35,7 +39,8 @@ def measure(receivers: int, size: int, rate: float, seconds: float) -> dict[str,
 
 
 def judge(table: pa.Table) -> list[Verdict]:
-    one, four = sorted(table.to_pylist(), key=lambda each: each["receivers"])
+    rows = sorted(table.to_pylist(), key=lambda each: each["receivers"])
+    one, four = rows[0], rows[-1]
     copies = four["datagrams_sent"] / four["sent"] if four["datagrams_sent"] else float("nan")
     once = one["datagrams_sent"] / one["sent"] if one["datagrams_sent"] else float("nan")
     return [

@@ -21,14 +21,15 @@ HOW: Final = {"one": "one by one", "many": "in batches of a hundred"}
 def plan(scale: Scale) -> list[Row]:
     sizes = (100,) if scale.quick else SIZES
     return [
-        {"locality": locality, "size": size, "publish": publish, "seconds": 1.0 if scale.quick else 3.0}
+        {"locality": locality, "size": size, "publish": publish, "seconds": 1.0 if scale.quick else 3.0, "seed": seed}
         for locality in ("process", "host", "LAN")
         for size in sizes
         for publish in BATCH
+        for seed in scale.seeds(1)
     ]
 
 
-def measure(locality: str, size: int, publish: str, seconds: float) -> dict[str, Any]:
+def measure(locality: str, size: int, publish: str, seconds: float, seed: int) -> dict[str, Any]:
     batch = BATCH[publish]
     paper = (PAPER_PROCESS if locality == "process" else PAPER)[size]
     name = f"{locality} {size} {publish}"
