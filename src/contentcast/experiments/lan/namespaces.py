@@ -76,12 +76,14 @@ class Switch:
 
     def _make(self) -> None:
         switch = self._add("sw")
-        _ip("-n", switch, "link", "add", "br0", "type", "bridge", "mcast_snooping", "1", "mcast_querier", "1")
-        # A querier that asks at once and takes short answers: else snooping holds only after ten seconds and more.
-        _ip("-n", switch, "link", "set", "br0", "type", "bridge", "mcast_query_response_interval", "50")
-        _ip("-n", switch, "link", "set", "br0", "type", "bridge", "mcast_startup_query_interval", "50")
+        _ip("-n", switch, "link", "add", "br0", "type", "bridge", "mcast_snooping", "1", "mcast_querier", "0")
+        # Snooping holds only once the querier's response interval is over (ten seconds unless told). The querier takes the one
+        # that is set when it is switched on.
+        for option in ("mcast_query_response_interval", "mcast_startup_query_interval"):
+            _ip("-n", switch, "link", "set", "br0", "type", "bridge", option, "50")
         _ip("-n", switch, "address", "add", f"{PREFIX}254/24", "dev", "br0")
         _ip("-n", switch, "link", "set", "br0", "up")
+        _ip("-n", switch, "link", "set", "br0", "type", "bridge", "mcast_querier", "1")
         for number, name in enumerate(self.computers, 1):
             made = self._add(name)
             port = f"port{number}"
