@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from contentcast import ContentcastError, __version__
 from contentcast.commands.broker import broker
 from contentcast.commands.experiment import experiment
+from contentcast.commands.lan import lan
 from contentcast.commands.match import match
 from contentcast.commands.progress import progress
 from contentcast.commands.publish import publish
@@ -39,6 +40,7 @@ EXAMPLES: Final = {
     "broker": "contentcast broker --name nyc",
     "subscribe": 'contentcast subscribe trades "price < 120"',
     "publish": "contentcast publish trades events.jsonl",
+    "lan": 'contentcast lan subscribe "price < 120" --space market/space.json',
     "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
@@ -222,6 +224,7 @@ app.command(name="simulate", epilog=_example("simulate"))(simulate)
 app.command(name="broker", epilog=_example("broker"))(broker)
 app.command(name="subscribe", epilog=_example("subscribe"))(subscribe)
 app.command(name="publish", epilog=_example("publish"))(publish)
+app.add_typer(lan, name="lan", epilog=_example("lan"))
 
 
 if __name__ == "__main__":

@@ -142,7 +142,9 @@ def test_a_run_leaves_its_table_its_figure_and_its_verdicts_and_is_not_measured_
 
 def test_names_and_their_beginnings() -> None:
     assert [each.name for each in chosen("link-matching/chart2")] == ["link-matching/chart2"]
-    assert [each.name for each in chosen("link-matching")] == list(EXPERIMENTS)
+    assert [each.name for each in chosen("link-matching")] == [
+        each for each in EXPERIMENTS if each.startswith("link-matching/")
+    ]
     with pytest.raises(ContentcastError, match="did you mean 'link-matching/chart3'"):
         chosen("link-matching/chrt3")
     for name in EXPERIMENTS:

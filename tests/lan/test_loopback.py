@@ -21,7 +21,7 @@ from tests.lan.loopback import TRADES, Lan, heard
 def run(story: Callable[[Lan], Awaitable[None]]) -> None:
     async def main() -> None:
         async with Lan() as lan:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):  # where kernels are compiled first, that takes a minute
                 await story(lan)
 
     asyncio.run(main())

@@ -30,6 +30,12 @@ EXPERIMENTS: Final = {
     **{
         f"summaries/{name}": f"summaries.{name}" for name in ("figure8", "figure9", "figure10", "figure11", "precision", "load")
     },
+    "lan/throughput": "lan.throughput",
+    "lan/scalability": "lan.scalability",
+    "lan/heterogeneity": "lan.heterogeneity",
+    "lan/isolation": "lan.isolation",
+    "lan/planner": "lan.planner",
+    "lan/mapping-change": "lan.mapping_change",
 }
 """Name -> module under contentcast.experiments, with its EXPERIMENT."""
 

@@ -108,6 +108,10 @@ class Instant:
         for members in self._groups.values():
             members.discard(broker)
 
+    def groups(self) -> dict[str, set[str]]:
+        """Who has joined which group: for a watcher that comes later."""
+        return {group: set(members) for group, members in self._groups.items()}
+
     def settle(self) -> None:
         while True:
             if self._waiting:

@@ -16,6 +16,7 @@ Rule: the events of one `account` have the ids 0 .. n - 1, so that an id is a pl
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -143,6 +144,10 @@ class Ledger:
         if not waiting:
             del self._under_way[broker, id(message)]
         return arrived
+
+    def know_groups(self, groups: Mapping[str, set[str]]) -> None:
+        """Who has joined which group, for a ledger that begins to watch a network that runs."""
+        self._members = {group: set(members) for group, members in groups.items()}
 
     def _note_groups(self, broker: str, effects: list[Effect]) -> None:
         for effect in effects:

@@ -267,6 +267,7 @@ class Work:
             network = self._network(name)
             ledger = Ledger(self.topology, self.costs, keep_hops=keep_hops)
             ledger.account(chunk.events)
+            ledger.know_groups(network.groups())
             network.watch = ledger.watch
             for broker, events in parts:
                 if len(events):

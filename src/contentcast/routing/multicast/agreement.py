@@ -131,6 +131,10 @@ class Agreement:
         lacking = self._lacking()
         return [] if lacking is None else [SendGroup(self.control, Ask(lacking[1], lacking[0]))]
 
+    def is_behind(self) -> bool:
+        """Does somebody have a newer mapping than this server uses?"""
+        return any(key > self.uses for key in self._others())
+
     def _can_retire(self) -> bool:
         return any(each < self.uses for each in self._honoured) and all(
             MappingId(*each.uses) >= self.uses for each in self._members.members.values()

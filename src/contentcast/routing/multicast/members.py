@@ -2,9 +2,9 @@
 
 Source: Eide et al. 2003, sections 4.5 and 5.5. A server tells on the control group what changed, at once, and everything again
 periodically; who was not heard of for EXPIRE_AFTER_S is forgotten, for whatever reason.
-Departs from it in two points. Changes are numbered, so that one that was lost is noticed at the next and asked for. And with
-`hold_back` the periodic message has the number alone (section 7 wants to avoid repeating what all know; a server there keeps
-silent about what another has told, but then that other one would no longer know who wants its own events).
+Departs from it in two points. Changes are numbered, so that one that was lost is noticed at the next and asked for. And a
+server that holds back has only the number in its periodic message. (Section 7 wants to avoid repeating what all know; a server
+there keeps silent about what another has told, but then that other one would no longer know who wants its own events.)
 
     b: Subscribed             Wants(4 > 5, + price < 100)
     c: Received, has 4        c's audience has it

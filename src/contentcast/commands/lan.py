@@ -1,0 +1,252 @@
+"""`contentcast lan`: publish and subscribe on a LAN without a broker, and its mapping specification.
+
+    contentcast lan subscribe "price < 120" --space trades.json          first terminal
+    contentcast lan publish --space trades.json < trades.jsonl           second terminal
+    contentcast lan map show                                             third terminal
+
+Rule: stdout has events, mappings and states; how it goes is said on stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from contentcast.model import ContentcastError
+
+if TYPE_CHECKING:
+    from contentcast.live.lan import LanClient
+    from contentcast.model import Space
+
+lan = typer.Typer(no_args_is_help=True, help="Publish and subscribe on a LAN without a broker, over multicast groups.")
+mapping = typer.Typer(no_args_is_help=True, help="The mapping specification: which events go to which group.")
+lan.add_typer(mapping, name="map")
+
+DEFAULT: Final = "lan://239.192.10.0:6666"
+Address = Annotated[
+    str,
+    typer.Option("--lan", metavar="ADDRESS", help="lan://GROUP:PORT?interface=IP&key=FILE; this computer only, unless told."),
+]
+SpaceFiles = Annotated[list[Path] | None, typer.Option("--space", help="A space, .json or .toml.", show_default=False)]
+Within = Annotated[float, typer.Option(min=0, help="Seconds to wait for others.")]
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _spaces(files: list[Path] | None) -> list[Space]:
+    from contentcast.model import Space
+
+    return [Space.load(each) for each in files or ()]
+
+
+def _plain(event: Any) -> str:
+    import msgspec
+
+    return json.dumps(msgspec.to_builtins(event), ensure_ascii=False)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+async def _others(client: LanClient, within_s: float) -> int:
+    """Gives others a moment to say what they want."""
+    members = client.server.router.members.members
+    end = asyncio.get_running_loop().time() + within_s
+    while not any(each.record.blocks for each in members.values()) and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(0.02)
+    return len(members)
+
+
+@lan.command(epilog="Example: contentcast lan join --seconds 10")
+def join(
+    address: Address = DEFAULT,
+    space: SpaceFiles = None,
+    seconds: Annotated[float, typer.Option(min=0, help="How long; 0: until Ctrl-C.")] = 0,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds from line to line.")] = 2,
+) -> None:
+    """Take part without clients, and print the state of the LAN as a line of JSON now and then."""
+    from contentcast.live.lan import connect_lan
+
+    async def work() -> None:
+        async with connect_lan(address, spaces=_spaces(space)) as client:
+            end = asyncio.get_running_loop().time() + seconds
+            while True:
+                left = end - asyncio.get_running_loop().time()
+                await asyncio.sleep(min(every, max(left, 0)) if seconds else every)
+                print(json.dumps(client.server.state()), flush=True)
+                if seconds and left <= every:
+                    return
+
+    _run(work())
+
+
+@lan.command(epilog="Example: contentcast lan publish --space trades.json < trades.jsonl")
+def publish(
+    space: Annotated[Path, typer.Option(help="The space of the events, .json or .toml.", show_default=False)],
+    address: Address = DEFAULT,
+    wait: Within = 3,
+) -> None:
+    """Publish events from stdin, a JSON object a line. What nobody wants is not sent."""
+    from contentcast.live.lan import connect_lan
+    from contentcast.model import from_json_lines
+
+    async def work() -> None:
+        (chosen,) = _spaces([space])
+        async with connect_lan(address, spaces=[chosen]) as client:
+            others = await _others(client, wait)
+            events = from_json_lines(chosen, sys.stdin)
+            await client.publish(chosen, events)
+            state = client.server.state()
+            sent = sum(each["sent"] for each in state["traffic"].values())
+            _say(f"{len(events)} events, {sent} of them sent; {others} others on the LAN, mode {state['mode']}")
+            await asyncio.sleep(0.05)  # a repair may be asked for
+
+    _run(work())
+
+
+@lan.command(epilog='Example: contentcast lan subscribe "price < 120" --space trades.json')
+def subscribe(
+    predicate: Annotated[str, typer.Argument(help="What you want.")] = "TRUE",
+    space: SpaceFiles = None,
+    name: Annotated[str, typer.Option(help="A space that others have declared.", show_default=False)] = "",
+    address: Address = DEFAULT,
+    count: Annotated[int, typer.Option(min=0, help="Stop after so many events; 0: never.")] = 0,
+    reliable: Annotated[bool, typer.Option("--reliable", help="Ask again for what was lost.")] = False,
+) -> None:
+    """Print every event that matches, a JSON object a line."""
+    from contentcast.live.lan import connect_lan
+
+    declared = _spaces(space)
+    if not name and len(declared) != 1:
+        raise ContentcastError("lan subscribe: of which space? Add --space FILE, or --name NAME if others have declared it")
+
+    async def work() -> None:
+        async with connect_lan(address, spaces=declared) as client:
+            done = asyncio.Event()
+            came = 0
+
+            def show(event: Any) -> None:
+                nonlocal came
+                came += 1
+                if not count or came <= count:
+                    print(_plain(event), flush=True)
+                if came == count:
+                    done.set()
+
+            quality: Any = "reliable" if reliable else None
+            await client.subscribe(name or declared[0], predicate, deliver=show, quality=quality)
+            _say(f"subscribed; {client.server.mode} on {client.server.options.interface.address}")
+            await done.wait()
+
+    _run(work())
+
+
+# --- the mapping
+
+
+@mapping.command(name="show", epilog="Example: contentcast lan map show")
+def show_mapping(address: Address = DEFAULT, space: SpaceFiles = None, wait: Within = 3) -> None:
+    """Print the mapping that the servers use, as TOML, and what is strange about it."""
+    from contentcast.live.lan import connect_lan
+    from contentcast.routing.multicast.mapping_check import findings
+    from contentcast.routing.multicast.mapping_files import to_toml
+
+    async def work() -> None:
+        async with connect_lan(address, spaces=_spaces(space)) as client:
+            agreement = client.server.router.agreement
+            end = asyncio.get_running_loop().time() + wait
+            members = client.server.router.members.members
+            while (not members or agreement.is_behind()) and asyncio.get_running_loop().time() < end:
+                await asyncio.sleep(0.02)
+            found = agreement.sending()
+            if found is None:
+                raise ContentcastError("the servers of this LAN have no mapping in common yet; ask again in a moment")
+            typer.echo(to_toml(found), nl=False)
+            using = sum(each.uses == found.id for each in members.values())
+            _say(f"mapping {found.id}, used by {using} of {len(members)} others")
+            for each in findings(found):
+                _say(str(each))
+
+    _run(work())
+
+
+@mapping.command(name="set", epilog="Example: contentcast lan map set mapping.toml --space trades.json")
+def set_mapping(
+    file: Annotated[Path, typer.Argument(help="A mapping specification, TOML.", show_default=False)],
+    space: SpaceFiles = None,
+    address: Address = DEFAULT,
+    wait: Within = 10,
+) -> None:
+    """Have all servers change to this mapping, or none."""
+    from contentcast.live.lan import connect_lan
+    from contentcast.routing.multicast.mapping_check import findings
+    from contentcast.routing.multicast.mapping_files import load_mapping
+
+    declared = _spaces(space)
+    chosen = load_mapping(file, declared)
+    for each in findings(chosen):
+        _say(str(each))
+
+    async def work() -> None:
+        async with connect_lan(address, spaces=declared) as client:
+            await _others(client, 1.0)  # whoever is there answers within 20 ms
+            id = await client.propose(chosen, wait)
+            typer.echo(f"mapping {id} is used by all {1 + len(client.server.router.members.members)} servers")
+
+    _run(work())
+
+
+@mapping.command(name="plan", epilog="Example: contentcast lan map plan --workload video --by media_source --groups 3")
+def plan_mapping(
+    workload: Annotated[Path, typer.Option(help="A folder of `contentcast workload`.", show_default=False)],
+    by: Annotated[str, typer.Option(help="The attribute whose values make the flows.", show_default=False)],
+    groups: Annotated[int, typer.Option(min=1, help="At most so many groups.")] = 8,
+    seconds: Annotated[float, typer.Option(min=0.001, help="How long the events took.")] = 1.0,
+    control: Annotated[str, typer.Option(help="The control group.")] = "udp_ipm://239.192.10.0:6666",
+) -> None:
+    """Plan a mapping from events and subscriptions, and print it as TOML, with its cost beside that of simpler ones."""
+    from contentcast.routing.multicast import planner
+    from contentcast.routing.multicast.mapping_files import to_toml
+
+    events, wants = _workload(workload)
+    flows = planner.flows(events, by, wants, seconds)
+    made = planner.plan(flows, groups)
+    typer.echo(to_toml(planner.mapping(flows, made, control=control)), nl=False)
+    costs = planner.Costs(flows)
+    everything = (tuple(range(len(flows))),)
+    for what, plan in (
+        ("this plan", made),
+        ("the rule of thumb", planner.rule_of_thumb(flows, groups)),
+        ("one group for all", everything),
+    ):
+        _say(f"{what}: servers receive and discard {costs.of(plan):,.0f} bytes a second")
+
+
+def _workload(folder: Path) -> tuple[Any, dict[str, Any]]:
+    """The events of a folder, and what each of its servers wants."""
+    import pyarrow.parquet as pq
+
+    from contentcast.language import parse_predicate
+    from contentcast.model import EventBatch, Space
+
+    space = Space.load(folder / "space.json")
+    table = pq.read_table(folder / "events.parquet")
+    events = EventBatch.from_arrow(space, table.select([name for name in table.column_names if name in space]))
+    subscriptions = pq.read_table(folder / "subscriptions.parquet")
+    wants: dict[str, Any] = {}
+    for text, broker in zip(subscriptions["predicate"].to_pylist(), subscriptions["broker"].to_pylist(), strict=True):
+        parsed = parse_predicate(space, text)
+        wants[broker] = parsed if broker not in wants else wants[broker].union(parsed)
+    return events, wants

@@ -1,0 +1,74 @@
+"""`contentcast lan` as a user runs it: programs that meet on loopback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.lan.loopback import TRADES, Lan
+
+PROGRAM = [sys.executable, "-m", "contentcast.cli", "lan"]
+MAPPING = """
+otherwise = ["udp_ipm://239.192.77.20:{port}"]
+control = "udp_ipm://239.192.77.0:{port}"
+
+[[rows]]
+space = "trades"
+group = "udp_ipm://239.192.77.21:{port}"
+others = "ANY"
+filter.issue = "issue = 'IBM'"
+"""
+
+
+def run(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *words], input=given, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_three_terminals(tmp_path: Path) -> None:
+    lan, space = Lan(), tmp_path / "trades.json"
+    TRADES.save(space)
+    address = ["--lan", lan.url(), "--space", str(space)]
+    listening = subprocess.Popen(
+        [*PROGRAM, "subscribe", "price < 3", *address, "--count", "3", "--reliable"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert listening.stderr is not None
+    assert "subscribed; multicast on 127.0.0.1" in listening.stderr.readline()
+    file = tmp_path / "mapping.toml"
+    file.write_text(MAPPING.format(port=lan.port))
+    done = run("map", "set", str(file), *address)
+    assert (done.returncode, done.stdout) == (0, done.stdout), done.stderr
+    assert "is used by all 2 servers" in done.stdout
+    shown = run("map", "show", *address)
+    assert "udp_ipm://239.192.77.21" in shown.stdout, shown.stderr
+    assert "used by 1 of 1 others" in shown.stderr
+    events = "\n".join(json.dumps({"issue": "IBM", "price": float(at)}) for at in range(10))
+    published = run("publish", *address, given=events)
+    assert "10 events, 3 of them sent" in published.stderr
+    out, _ = listening.communicate(timeout=30)
+    assert [json.loads(line)["price"] for line in out.splitlines()] == [0.0, 1.0, 2.0]
+
+
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
+    done = run("subscribe", "TRUE")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "contentcast: lan subscribe: of which space? Add --space FILE, or --name NAME if others have declared it\n",
+    )
+    done = run("join", "--lan", "lan://239.192.10.0?interface=10.9.8.7")
+    assert done.returncode == 2
+    assert "add key=FILE" in done.stderr
+
+
+def test_a_mapping_is_planned_from_a_workload(tmp_path: Path) -> None:
+    folder = str(tmp_path / "video")
+    made = [sys.executable, "-m", "contentcast.cli", "workload", "video", "--events", "500", "--subscriptions", "20"]
+    subprocess.run([*made, "--out", folder], check=True, capture_output=True, timeout=60)
+    done = run("map", "plan", "--workload", folder, "--by", "media_source", "--groups", "2")
+    assert done.returncode == 0, done.stderr
+    assert "fnasa.simula.no" in done.stdout
+    assert "one group for all: servers receive and discard" in done.stderr

@@ -1,0 +1,68 @@
+"""The planner: never worse than the rule of thumb, near the optimum, and what it plans is a mapping that can be loaded."""
+
+from random import Random
+
+import pytest
+
+from contentcast.language import parse_predicate
+from contentcast.model import EventBatch, Space
+from contentcast.routing.multicast.mapping_check import checked
+from contentcast.routing.multicast.planner import Costs, Flow, best, flows, mapping, plan, rule_of_thumb
+
+VIDEO = Space("video", source="string", block="int")
+
+
+def flow(value: str, load: float, wanted: str) -> Flow:
+    return Flow(VIDEO, "source", value, load, frozenset(wanted))
+
+
+def test_who_wants_the_same_shares_a_group() -> None:
+    chosen = [flow("a", 10, "xy"), flow("b", 5, "xy"), flow("c", 7, "z")]
+    assert plan(chosen, 2) == ((0, 1), (2,))
+    assert Costs(chosen).of(plan(chosen, 2)) == 0
+    assert Costs(chosen).of(plan(chosen, 1)) == 2 * 7 + 15
+
+
+def test_a_heavy_stream_that_few_want_is_isolated() -> None:
+    """Section 4.3.5 of the paper: the video stream leaves the group that everybody has joined."""
+    chosen = [flow("camera", 1000, "x"), flow("ticks", 1, "xyz"), flow("alarms", 1, "yz")]
+    assert plan(chosen, 2) == ((0,), (1, 2))
+    assert rule_of_thumb(chosen, 2) == ((0,), (1, 2))
+
+
+def random_flows(random: Random, count: int, servers: int) -> list[Flow]:
+    names = [f"s{at}" for at in range(servers)]
+    return [
+        Flow(VIDEO, "source", f"v{at}", random.choice([1.0, 10.0, 100.0]) * random.random(), frozenset(wanted))
+        for at in range(count)
+        if (wanted := [each for each in names if random.random() < 0.4])
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_plan_is_near_the_optimum_and_not_above_the_rule_of_thumb(seed: int) -> None:
+    random = Random(seed)
+    chosen = random_flows(random, 7, 4)
+    groups = random.randint(1, 4)
+    costs = Costs(chosen)
+    found, optimum, thumb = (costs.of(each(chosen, groups)) for each in (plan, best, rule_of_thumb))
+    assert optimum <= found <= thumb + 1e-9
+    assert found <= 1.25 * optimum + 1e-9
+
+
+def test_many_flows_cost_a_fraction_of_the_rule_of_thumb() -> None:
+    chosen = random_flows(Random(5), 60, 8)
+    costs = Costs(chosen)
+    assert costs.of(plan(chosen, 8)) < 0.9 * costs.of(rule_of_thumb(chosen, 8))
+
+
+def test_flows_are_measured_from_events_and_become_a_mapping() -> None:
+    dicts = [{"source": "c1" if at % 4 else "c2", "block": at} for at in range(40)]
+    wants = {"x": parse_predicate(VIDEO, "source = 'c1'"), "y": parse_predicate(VIDEO, "block < 2")}
+    events = EventBatch.from_dicts(VIDEO, dicts)
+    chosen = flows(events, "source", wants, seconds=2.0)
+    assert [(each.value, sorted(each.wanted)) for each in chosen] == [("c1", ["x", "y"]), ("c2", ["y"])]
+    made = checked(mapping(chosen, plan(chosen, 2)))
+    assert made.first(events).tolist() == [0 if at % 4 else 1 for at in range(40)]
+    with pytest.raises(Exception, match="did you mean 'source'"):
+        flows(events, "sorce", wants, 1.0)
