@@ -20,12 +20,14 @@ from contentcast import ContentcastError, __version__
 from contentcast.commands.broker import broker
 from contentcast.commands.experiment import experiment
 from contentcast.commands.match import match
+from contentcast.commands.network import network
 from contentcast.commands.progress import progress
 from contentcast.commands.publish import publish
 from contentcast.commands.run import run
 from contentcast.commands.settings import setting
 from contentcast.commands.simulate import simulate
 from contentcast.commands.subscribe import subscribe
+from contentcast.commands.top import top
 
 if TYPE_CHECKING:
     from contentcast.model import Constraint, Predicate
@@ -39,6 +41,8 @@ EXAMPLES: Final = {
     "broker": "contentcast broker --name nyc",
     "subscribe": 'contentcast subscribe trades "price < 120"',
     "publish": "contentcast publish trades events.jsonl",
+    "network": "contentcast network up lab.edges",
+    "top": "contentcast top --once",
     "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
@@ -222,6 +226,8 @@ app.command(name="simulate", epilog=_example("simulate"))(simulate)
 app.command(name="broker", epilog=_example("broker"))(broker)
 app.command(name="subscribe", epilog=_example("subscribe"))(subscribe)
 app.command(name="publish", epilog=_example("publish"))(publish)
+app.command(name="network", epilog=_example("network"))(network)
+app.command(name="top", epilog=_example("top"))(top)
 
 
 if __name__ == "__main__":
