@@ -300,7 +300,9 @@ class Serving:
     # --- events
 
     def _post(self, session: Session, post: Post) -> None:
-        if post.publisher and post.number <= self._last.get(self._publisher(session, post), 0):
+        publisher = self._publisher(session, post) if post.publisher else ""
+        if publisher and post.number <= self._last.get(publisher, 0):
+            self.publish()  # an answer is for all up to its number
             session.connection.send(Done(post.number, {"duplicate": True}, post=True))
             return
         try:
@@ -309,6 +311,11 @@ class Serving:
         except ContentcastError as reason:
             session.connection.send(replace(failure(post.number, reason), post=True))
             return
+        if publisher:
+            self._last[publisher] = post.number
+            self._last.move_to_end(publisher)
+            if len(self._last) > KEPT_PUBLISHERS:
+                self._last.popitem(last=False)
         self._posts.setdefault(post.events.space, []).append((session, post))
 
     def _publisher(self, session: Session, post: Post) -> str:
@@ -329,8 +336,13 @@ class Serving:
             count = len(events)
             numbers = pa.array(np.arange(self._next_event, self._next_event + count))
             self._next_event += count
-            self._host.handle(Published(EventBatch(space, events.records, numbers)))
-            self.published += count
+            try:
+                self._host.handle(Published(EventBatch(space, events.records, numbers)))
+            except ContentcastError as reason:
+                for session, post in posted:
+                    session.connection.send(replace(failure(post.number, reason), post=True))
+                posted.clear()
+            self.published += count if posted else 0
         self._accept(posts)
 
     def _accept(self, posts: dict[Space, list[tuple[Session, Post]]]) -> None:
@@ -340,12 +352,6 @@ class Serving:
             for session, post in posted:
                 session.posted += len(post.events)
                 highest[session] = max(highest.get(session, 0), post.number)
-                if post.publisher:
-                    name = self._publisher(session, post)
-                    self._last[name] = max(self._last.get(name, 0), post.number)
-                    self._last.move_to_end(name)
-        while len(self._last) > KEPT_PUBLISHERS:
-            self._last.popitem(last=False)
         for session, number in highest.items():
             session.connection.send(Done(number, post=True))
 
