@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -35,18 +37,30 @@ def start(tmp_path: Path) -> Iterator[Any]:
         each.end()
 
 
+def readme_commands() -> list[list[str]]:
+    """The words of the three commands, without `contentcast`; of the last one what it is fed with stands before."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"tests/live/test_commands.py runs them -->\n```console\n(.*?)```", text, re.DOTALL)
+    return [shlex.split(line.removeprefix("$ ")) for line in block.splitlines()]
+
+
 def test_from_nothing_to_an_event_in_another_terminal(start: Any, tmp_path: Path) -> None:
+    """The commands of the README, at another port."""
+    first, second, third = readme_commands()
+    assert third[0] == "echo"
+    assert third[2:4] == ["|", "contentcast"]
+
     @story
     async def told() -> None:
-        broker = start("broker", "--listen", "contentcast://127.0.0.1:0")
+        broker = start(*first[1:], "--listen", "contentcast://127.0.0.1:0")
         address = (await broker.line("broker ")).split()[-1]
-        subscriber = start("subscribe", "trades", "price < 120", "--declare", DECLARE, "--broker", address, "--count", "1")
+        subscriber = start(*second[1:], "--broker", address, "--count", "1")
         await until(lambda: "subscribed" in subscriber.complained())
-        (tmp_path / "in.jsonl").write_text('{"issue": "SAP", "price": 121}\n{"issue": "IBM", "price": 119.5}\n')
+        (tmp_path / "in.jsonl").write_text('{"issue": "SAP", "price": 121}\n' + third[1] + "\n")
         with (tmp_path / "in.jsonl").open() as given:
-            publisher = start("publish", "trades", "--broker", address, stdin=given)
+            publisher = start(*third[4:], "--broker", address, stdin=given)
         assert await publisher.line() == "2 events accepted\n"
-        assert json.loads(await subscriber.line()) == {"issue": "IBM", "price": 119.5}
+        assert json.loads(await subscriber.line()) == json.loads(third[1])
         assert await subscriber.ended() == 0
         broker.signal(signal.SIGTERM)
         assert await broker.ended() == 0
