@@ -28,6 +28,7 @@ from contentcast.commands.settings import setting
 from contentcast.commands.simulate import simulate
 from contentcast.commands.subscribe import subscribe
 from contentcast.commands.top import top
+from contentcast.commands.why import why
 
 if TYPE_CHECKING:
     from contentcast.model import Constraint, Predicate
@@ -43,6 +44,7 @@ EXAMPLES: Final = {
     "publish": "contentcast publish trades events.jsonl",
     "network": "contentcast network up lab.edges",
     "top": "contentcast top --once",
+    "why": """contentcast why trades --event '{"price": 5}' --subscription 7""",
     "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
@@ -228,6 +230,7 @@ app.command(name="subscribe", epilog=_example("subscribe"))(subscribe)
 app.command(name="publish", epilog=_example("publish"))(publish)
 app.command(name="network", epilog=_example("network"))(network)
 app.command(name="top", epilog=_example("top"))(top)
+app.command(name="why", epilog=_example("why"))(why)
 
 
 if __name__ == "__main__":
