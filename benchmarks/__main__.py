@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks import machine
 
-BENCHMARKS = ("bulk", "matching", "updates", "search_tree", "summaries", "learn", "routing", "spark")
+BENCHMARKS = ("bulk", "matching", "updates", "search_tree", "summaries", "learn", "routing", "live", "spark")
 KEPT, TRIED = Path("docs/internals/benchmarks"), Path("build/benchmarks")
 WIDE = 140
 """Columns, where nobody looks at a terminal."""

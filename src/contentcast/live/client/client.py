@@ -25,12 +25,21 @@ import numpy as np
 
 from contentcast.live.address import Address, read_addresses
 from contentcast.live.client.publishing import Publishing, Receipt, as_batch
-from contentcast.live.client.subscribing import MOST_WAITING, Batches, Deliver, Events, Subscription
+from contentcast.live.client.subscribing import (
+    MOST_WAITING,
+    Batches,
+    Deliver,
+    Delivered,
+    Events,
+    Ints,
+    Subscription,
+    Subscriptions,
+)
 from contentcast.live.errors import LiveError, NotConnected, error_of
 from contentcast.live.links.connection import Connection
 from contentcast.live.links.dialling import BackOff, dial
 from contentcast.live.links.turns import Turns
-from contentcast.model import ContentcastError, Space
+from contentcast.model import ContentcastError, EventBatch, Space
 from contentcast.wire import Message, SpaceVersions, WireError, decode
 from contentcast.wire.client import (
     Advertise,
@@ -50,6 +59,8 @@ GREETING_S: Final = 5.0
 BEAT_EVERY_S: Final = 1.0
 DEAD_AFTER_S: Final = 10.0
 """A broker that was silent for so long is given up, and another address is tried."""
+MANY: Final = 50_000
+"""Subscriptions in one message."""
 FATAL: Final = frozenset({"access", "name-taken"})
 MOST_MESSAGE_BYTES: Final = 64 * 2**20
 
@@ -96,6 +107,7 @@ class Client:
         self._spaces: dict[str, Space] = {}
         self._declared: dict[str, Space] = {}
         self._subscriptions: dict[int, Subscription] = {}
+        self._many: list[Subscriptions] = []
         self._advertised: dict[int, Advertised] = {}
         self._requests: dict[int, tuple[Message, asyncio.Future[dict[str, Any]]]] = {}
         self._next_request = self._next_number = 1
@@ -133,7 +145,7 @@ class Client:
         subscription = Subscription(self, self._number(), name, predicate, deliver, batches, on_slow, durable)
         self._subscriptions[subscription.number] = subscription
         try:
-            await self._subscribe([subscription])
+            await self._subscribe(subscription)
         except BaseException:
             self._subscriptions.pop(subscription.number, None)
             subscription.end()
@@ -142,25 +154,42 @@ class Client:
 
     async def subscribe_many(
         self, space: str | Space, predicates: Iterable[str], *, deliver: Deliver | None = None, on_slow: str = ""
-    ) -> list[Subscription]:
-        """Many at once, read by the broker in bulk."""
+    ) -> Subscriptions:
+        """Many as one, read by the broker in bulk: each event comes once, with all of them that it satisfies.
+
+        `deliver` is called with a `Delivered`; without it, `async for delivered in subscriptions` gives the same.
+        """
         name = await self._space_name(space)
-        made = [Subscription(self, self._number(), name, each, deliver, False, on_slow) for each in predicates]
-        self._subscriptions.update({each.number: each for each in made})
+        made = Subscriptions(self, self._next_number, name, list(predicates), deliver, on_slow)
+        self._next_number = made.end_number
+        self._many.append(made)
         try:
-            for begin in range(0, len(made), 50_000):
-                await self._subscribe(made[begin : begin + 50_000])
+            await self._subscribe_many(made)
         except BaseException:
-            for each in made:
-                self._subscriptions.pop(each.number, None)
-                each.end()
+            self._many.remove(made)
+            made.end()
             raise
         return made
+
+    async def unsubscribe_many(self, subscriptions: Subscriptions) -> None:
+        if subscriptions in self._many:
+            self._many.remove(subscriptions)
+            numbers = tuple(range(subscriptions.first, subscriptions.end_number))
+            await self._request(lambda number: Withdraw(number, "subscriptions", numbers))
+        await subscriptions.finish()
+
+    async def _subscribe_many(self, made: Subscriptions) -> None:
+        ids: list[int] = []
+        for begin in range(0, len(made.predicates), MANY):
+            texts = tuple(made.predicates[begin : begin + MANY])
+            numbers = tuple(range(made.first + begin, made.first + begin + len(texts)))
+            ids += (await self._ask_for(made.space, numbers, texts, made.on_slow))["ids"]
+        made.ids = ids
 
     async def change(self, subscription: Subscription, predicate: str) -> None:
         before, subscription.predicate = subscription.predicate, predicate
         try:
-            await self._subscribe([subscription])
+            await self._subscribe(subscription)
         except ContentcastError:
             subscription.predicate = before
             raise
@@ -254,8 +283,9 @@ class Client:
             await asyncio.gather(self._keeper, return_exceptions=True)
         if self._connection is not None:
             self._connection.close()
-        await asyncio.gather(*(each.finish() for each in self._subscriptions.values()))
+        await asyncio.gather(*(each.finish() for each in self._inboxes()))
         self._subscriptions.clear()
+        self._many.clear()
 
     async def __aenter__(self) -> Client:
         return self
@@ -275,8 +305,11 @@ class Client:
             if not future.done():
                 future.set_exception(reason)
         self._requests.clear()
-        for each in self._subscriptions.values():
+        for each in self._inboxes():
             each.end()
+
+    def _inboxes(self) -> list[Subscription | Subscriptions]:
+        return [*self._subscriptions.values(), *self._many]
 
     # --- one connection after the other
 
@@ -356,14 +389,11 @@ class Client:
         asked = {
             number for message, _ in self._requests.values() if isinstance(message, Subscribe) for number in message.numbers
         }
-        groups: dict[tuple[str, str, str], list[Subscription]] = {}
         for each in self._subscriptions.values():
             if each.number not in asked:
-                groups.setdefault((each.space, each.on_slow, each.durable), []).append(each)
-        for group in groups.values():
-            for begin in range(0, len(group), 50_000):
-                task = asyncio.ensure_future(self._subscribe(group[begin : begin + 50_000]))
-                task.add_done_callback(self._said_again)
+                asyncio.ensure_future(self._subscribe(each)).add_done_callback(self._said_again)
+        for many in self._many:
+            asyncio.ensure_future(self._subscribe_many(many)).add_done_callback(self._said_again)
         for made in self._advertised.values():
             self._background(lambda number, made=made: Advertise(number, made.space, made.number, made.predicate))  # type: ignore[misc]
         for message, _ in list(self._requests.values()):
@@ -401,12 +431,16 @@ class Client:
         self._next_number += 1
         return self._next_number - 1
 
-    async def _subscribe(self, chosen: list[Subscription]) -> None:
-        answer = await self._request(lambda number: _subscribe_message(number, chosen))
-        narrowed = answer.get("narrowed", {})
-        for each, id in zip(chosen, answer["ids"], strict=True):
-            each.id = id
-            each.narrowed = narrowed.get(each.number)
+    async def _subscribe(self, chosen: Subscription) -> None:
+        asked = (chosen.space, (chosen.number,), (chosen.predicate,), chosen.on_slow, chosen.durable)
+        answer = await self._ask_for(*asked)
+        (chosen.id,) = answer["ids"]
+        chosen.narrowed = answer.get("narrowed", {}).get(chosen.number)
+
+    async def _ask_for(
+        self, space: str, numbers: tuple[int, ...], texts: tuple[str, ...], on_slow: str, durable: str = ""
+    ) -> dict[str, Any]:
+        return await self._request(lambda number: Subscribe(number, space, numbers, texts, on_slow, durable))
 
     async def _space(self, space: str | Space) -> Space:
         name = space if isinstance(space, str) else space.name
@@ -488,22 +522,43 @@ class Client:
 
     def _deliver(self, delivery: Delivery) -> None:
         self.missed += delivery.missed
-        numbers = delivery.numbers
+        numbers, events = delivery.numbers, delivery.events
         if not len(numbers):
             return
-        first = int(numbers[0])
-        if len(numbers) == len(delivery.events) and (numbers == first).all():
-            parts = [(first, delivery.events)]
+        first, last = int(numbers.min()), int(numbers.max())
+        if first == last and len(numbers) == len(events):
+            self._hand_in(first, events, delivery.missed)
         else:
-            rows = np.repeat(np.arange(len(delivery.events)), np.diff(delivery.ends, prepend=0))
-            parts = [(int(each), delivery.events.take(rows[numbers == each])) for each in np.unique(numbers)]
-        for number, events in parts:
-            subscription = self._subscriptions.get(number)
-            if subscription is not None:
-                self._waiting += len(events)
-                subscription.take(events, delivery.missed)
+            rows = np.repeat(np.arange(len(events)), np.diff(delivery.ends, prepend=0))
+            for many in self._many:
+                if many.first <= last and first < many.end_number:
+                    mine = np.flatnonzero((numbers >= many.first) & (numbers < many.end_number))
+                    self._hand_in_many(many, events, rows[mine], numbers[mine], delivery.missed)
+                    numbers, rows = np.delete(numbers, mine), np.delete(rows, mine)
+            for each in np.unique(numbers).tolist():
+                self._hand_in(each, events.take(rows[numbers == each]), delivery.missed)
         if self._is_full and self._connection is not None:
             self._connection.pause_reading()
+
+    def _hand_in(self, number: int, events: EventBatch, missed: int) -> None:
+        subscription = self._subscriptions.get(number)
+        if subscription is not None:
+            self._waiting += len(events)
+            subscription.take(events, missed)
+            return
+        for many in self._many:
+            if many.first <= number < many.end_number:
+                rows = np.arange(len(events))
+                self._hand_in_many(many, events, rows, np.full(len(events), number), missed)
+
+    def _hand_in_many(self, many: Subscriptions, events: EventBatch, rows: Ints, numbers: Ints, missed: int) -> None:
+        if not len(rows):
+            return
+        begins = np.flatnonzero(np.diff(rows, prepend=-1))
+        chosen = rows[begins]
+        part = events if len(chosen) == len(events) else events.take(chosen)
+        self._waiting += len(part)
+        many.take(Delivered(part, np.append(begins[1:], len(rows)), numbers - many.first), missed)
 
     @property
     def _is_full(self) -> bool:
@@ -515,18 +570,12 @@ class Client:
         if self._waiting <= self._most_waiting // 2 and self._connection is not None:
             self._connection.resume_reading()
 
-    def callback_failed(self, subscription: Subscription, reason: Exception) -> None:
+    def callback_failed(self, reason: Exception) -> None:
         """The program's own mistake: its event loop is told, and the next event comes all the same."""
-        context = {"message": f"deliver of {subscription.space}: {subscription.predicate}", "exception": reason}
-        self._loop.call_exception_handler(context)
+        self._loop.call_exception_handler({"message": "a callback of a subscription failed", "exception": reason})
 
     def _turn(self) -> None:
         self._publishing.send_gathered()
-
-
-def _subscribe_message(request: int, chosen: list[Subscription]) -> Subscribe:
-    numbers, texts = tuple(each.number for each in chosen), tuple(each.predicate for each in chosen)
-    return Subscribe(request, chosen[0].space, numbers, texts, chosen[0].on_slow, chosen[0].durable)
 
 
 class Connecting:
