@@ -35,6 +35,7 @@ from contentcast.live.serving import Serving
 from contentcast.live.sessions import Session
 from contentcast.live.spaces import LiveSpaces
 from contentcast.live.tls import proven_name
+from contentcast.live.warming import warm
 from contentcast.model import ContentcastError
 from contentcast.routing.contract import (
     DIRECT,
@@ -73,6 +74,8 @@ from contentcast.wire.client import (
 )
 
 HOST: Final = "a live broker"
+WARM_S: Final = 5.0
+"""Longer than it takes to load kernels that were compiled before."""
 MakeRecords = Callable[[Callable[[int], None]], Records]
 
 
@@ -130,6 +133,7 @@ class Broker:
         config = self.config
         self.started_at = self._loop.time()
         self._records = self._make_records(self._synced)
+        await self._warm(config)
         await self._listen(config)
         contacts = await self._contacts(config)
         setup = Setup(contacts=contacts, count_steps=False)
@@ -145,6 +149,15 @@ class Broker:
         self._beat()
         self._turns.want()
         self.note("started", incarnation=self.incarnation, protocol=config.protocol, listen=", ".join(map(str, self.addresses)))
+
+    async def _warm(self, config: BrokerConfig) -> None:
+        late = self._loop.call_later(
+            WARM_S, self.note, "compiling for this machine, which happens once and takes a minute or two"
+        )
+        try:
+            await asyncio.to_thread(warm, config.protocol, dict(config.options))
+        finally:
+            late.cancel()
 
     async def _listen(self, config: BrokerConfig) -> None:
         found = []

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from contentcast.language import parse_predicate
-from contentcast.match_index import MatchIndex
-from contentcast.model import ContentcastError, EventBatch
+from contentcast.language import parse_predicate, print_predicate, print_tree
+from contentcast.model import ContentcastError, EventBatch, Predicate
+from contentcast.model.predicates.spelling import spell_constraint
 from contentcast.routing.contract import Deliver, Send, SendTo
 from contentcast.routing.skeleton import Skeleton
 from contentcast.wire import Publish, decode, encode
@@ -74,10 +74,9 @@ def explain(broker: Broker, asked: Mapping[str, Any]) -> dict[str, Any]:
             space = broker.spaces.of(standing.space.name)
             if str(asked["space"]) != space.name:
                 raise ContentcastError(f"subscription {wanted} is of the space {space.name}, and the event of {asked['space']}")
-            index = MatchIndex(space)
-            index.add(wanted, parse_predicate(space, standing.text))
             return {
-                **index.explain(asked["event"], wanted),
+                **_judged(parse_predicate(space, standing.text), asked["event"]),
+                "subscription": wanted,
                 "broker": broker.name,
                 "client": session.name,
                 "narrowed": standing.narrowed,
@@ -87,3 +86,16 @@ def explain(broker: Broker, asked: Mapping[str, Any]) -> dict[str, Any]:
                 "addresses": _addresses(broker),
             }
     return {"broker": broker.name, "subscription": None, "addresses": _addresses(broker)}
+
+
+def _judged(predicate: Predicate, event: Mapping[str, Any]) -> dict[str, Any]:
+    """Without an index: for one event and one predicate, compiling or loading a kernel would take longer than anything else."""
+    (checked,) = EventBatch.from_dicts(predicate.space, [event]).to_dicts()
+    matched = predicate.accepts(checked)
+    failed = [
+        {"test": print_tree(spell_constraint(name, constraint)), "value": checked.get(name)}
+        for conjunction in predicate.conjunctions
+        for name, constraint in conjunction.items
+        if not constraint.accepts(checked.get(name))
+    ]
+    return {"matched": matched, "predicate": print_predicate(predicate), "failed": [] if matched else failed}

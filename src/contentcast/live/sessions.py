@@ -122,8 +122,8 @@ class Session:
 
 
 def sort_into(slots: Ints, rows: Ints, numbers: Ints) -> tuple[Ints, Ints, Ints, list[tuple[int, int, int]]]:
-    """Pairs in the order of their sessions, then of their rows; and for each session where its part begins and ends."""
-    order = np.lexsort((rows, slots))
+    """Pairs in the order of their sessions, rows and numbers; and for each session where its part begins and ends."""
+    order = np.lexsort((numbers, rows, slots))
     slots, rows, numbers = slots[order], rows[order], numbers[order]
     begins = np.flatnonzero(np.diff(slots, prepend=-2))
     ends = np.append(begins[1:], len(slots))
