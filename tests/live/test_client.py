@@ -181,6 +181,18 @@ async def test_a_name_belongs_to_who_has_it() -> None:
 
 
 @story
+async def test_a_namesake_that_comes_later_publishes_from_the_start() -> None:
+    async with Net() as net:
+        a = await net.broker("a")
+        for count in (1, 2):
+            async with cc.connect(str(a.addresses[0]), name="feed") as feed:
+                receipt = await feed.publish(TRADES, TRADE)
+                assert not receipt.duplicate
+                assert a.serving.published == count
+            await until(lambda: not a.serving.sessions)
+
+
+@story
 async def test_a_client_moves_to_another_address_and_subscribes_again() -> None:
     async with Net() as net:
         a = await net.broker("a")

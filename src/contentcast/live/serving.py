@@ -106,6 +106,12 @@ class Serving:
             Ask: self._ask,
         }
 
+    def reload(self, limits: Limits, access: Access, on_slow: OnSlow) -> None:
+        """From now on these hold, for those who are connected too."""
+        self.limits, self.access, self.on_slow = limits, access, on_slow
+        for session in self.sessions.values():
+            session.limits = limits
+
     # --- coming and going
 
     def greeted(self, connection: Connection, hello: Hello) -> Failed | None:

@@ -1,30 +1,23 @@
 """The client without threads: `async with cc.connect("contentcast://host:port") as client`.
 
-It holds one connection to one of its brokers. When that is lost it connects to the next address, declares, subscribes and
-advertises again, and sends again what was not accepted; `on_change` is told.
-
-    connected    a request is sent, its answer ends it
-    lost         requests wait, publishing fills its window, then waits
-    connected    everything as above, by itself
-
-Rule: an error is raised by the call that made the mistake. What cannot be (a name that is taken, a token that is refused) ends
-the client, and every call says why.
+SIENA's five verbs and `declare`. It holds one connection to one of its brokers (`conversation`); when that is lost it connects
+to the next address, declares, subscribes and advertises again, and sends again what was not accepted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import ssl
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, overload
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 
-from contentcast.live.address import Address, read_addresses
-from contentcast.live.client.publishing import Publishing, Receipt, as_batch
+from contentcast.live.address import Address
+from contentcast.live.client.conversation import GREETING_S, Conversation, OnChange
+from contentcast.live.client.publishing import Receipt, as_batch
 from contentcast.live.client.subscribing import (
     MOST_WAITING,
     Batches,
@@ -35,36 +28,20 @@ from contentcast.live.client.subscribing import (
     Subscription,
     Subscriptions,
 )
-from contentcast.live.errors import LiveError, NotConnected, error_of
-from contentcast.live.links.connection import Connection
-from contentcast.live.links.dialling import BackOff, dial
-from contentcast.live.links.turns import Turns
+from contentcast.live.errors import NotConnected
 from contentcast.model import ContentcastError, EventBatch, Space
-from contentcast.wire import Message, SpaceVersions, WireError, decode
+from contentcast.wire import Message
 from contentcast.wire.client import (
     Advertise,
     Ask,
-    Beat,
     Delivery,
-    Done,
-    Failed,
-    Hello,
     Spaces,
     Subscribe,
-    Welcome,
     Withdraw,
 )
 
-GREETING_S: Final = 5.0
-BEAT_EVERY_S: Final = 1.0
-DEAD_AFTER_S: Final = 10.0
-"""A broker that was silent for so long is given up, and another address is tried."""
 MANY: Final = 50_000
 """Subscriptions in one message."""
-FATAL: Final = frozenset({"access", "name-taken"})
-MOST_MESSAGE_BYTES: Final = 64 * 2**20
-
-OnChange: TypeAlias = Callable[[str, str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +53,7 @@ class Advertised:
     predicate: str
 
 
-class Client:
+class Client(Conversation):
     """Made by `connect`."""
 
     def __init__(
@@ -90,37 +67,17 @@ class Client:
         on_change: OnChange | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        self.name = name or f"client-{secrets.token_hex(4)}"
-        self.broker = ""
-        """The name of the broker that it is connected to."""
-        self.reconnections = 0
+        super().__init__(addresses, name=name, token=token, tls=tls, reconnect=reconnect, on_change=on_change)
         self.missed = 0
         """Events that the broker left out because this client was slow."""
-        self._addresses = addresses
-        self._token, self._key = token, secrets.token_hex(16)
-        self._tls = tls
-        self._reconnect = reconnect
-        self._on_change = on_change
-        self._loop = asyncio.get_running_loop()
-        self._turns = Turns(self._loop, self._turn)
-        self._versions = SpaceVersions()
         self._spaces: dict[str, Space] = {}
         self._declared: dict[str, Space] = {}
         self._subscriptions: dict[int, Subscription] = {}
         self._many: list[Subscriptions] = []
         self._advertised: dict[int, Advertised] = {}
-        self._requests: dict[int, tuple[Message, asyncio.Future[dict[str, Any]]]] = {}
-        self._next_request = self._next_number = 1
-        self._connection: Connection | None = None
-        self._welcome: asyncio.Future[Welcome] | None = None
-        self._gone = asyncio.Event()
-        self._closed: ContentcastError | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._next_number = 1
         self._waiting = 0
         self._most_waiting = most_waiting
-        self._refusal: ContentcastError | None = None
-        publisher = self.name
-        self._publishing = Publishing(f"{publisher}/{self._key[:8]}" if not name else publisher, self._send, self._turns.want)
 
     # --- the five verbs, and declare
 
@@ -259,16 +216,7 @@ class Client:
         """What the broker says of itself: `state`, `why`."""
         return await self._request(lambda number: Ask(number, what, document))
 
-    @property
-    def is_connected(self) -> bool:
-        return self._connection is not None and self._connection.is_open
-
     # --- opening and closing
-
-    async def open(self) -> Client:
-        connection = await self._connect()
-        self._keeper = asyncio.create_task(self._keep(connection), name=f"{self.name} keeps its connection")
-        return self
 
     async def close(self) -> None:
         """What was published is accepted first, and what has come is handed over."""
@@ -293,94 +241,12 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _check_open(self) -> None:
-        if self._closed is not None:
-            raise self._closed
-
-    def _end(self, reason: ContentcastError) -> None:
-        if self._closed is None:
-            self._closed = reason
-        self._publishing.give_up(reason)
-        for _, future in self._requests.values():
-            if not future.done():
-                future.set_exception(reason)
-        self._requests.clear()
+    def _end_inboxes(self) -> None:
         for each in self._inboxes():
             each.end()
 
     def _inboxes(self) -> list[Subscription | Subscriptions]:
         return [*self._subscriptions.values(), *self._many]
-
-    # --- one connection after the other
-
-    async def _connect(self) -> Connection:
-        """To the first address that answers."""
-        reasons = []
-        for address in self._addresses:
-            try:
-                return await self._greet(address)
-            except OSError as reason:
-                said = reason.strerror or str(reason)
-                reasons.append(f"{address}: {said}")
-        raise NotConnected(f"no broker answers: {'; '.join(reasons)}. `contentcast broker` starts one")
-
-    async def _greet(self, address: Address) -> Connection:
-        self._gone = asyncio.Event()
-        self._refusal = None
-        self._welcome = self._loop.create_future()
-
-        def make() -> Connection:
-            return Connection(self, self._turns, dialled=True, most_bytes=MOST_MESSAGE_BYTES)
-
-        connection = await dial(address, make, self._tls)
-        connection.send(Hello("client", self.name, token=self._token, key=self._key))
-        try:
-            async with asyncio.timeout(GREETING_S):
-                welcome = await self._welcome
-        except TimeoutError:
-            connection.abort()
-            raise TimeoutError(f"it does not say who it is within {GREETING_S:g} s") from None
-        self.broker = welcome.name
-        self._publishing.window_events = max(1, welcome.window_events)
-        self._publishing.window_bytes = max(1, welcome.window_bytes)
-        self._connection = connection
-        return connection
-
-    async def _keep(self, connection: Connection) -> None:
-        """Beats while it lasts, and connects again."""
-        while True:
-            while not self._gone.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(BEAT_EVERY_S):
-                        await self._gone.wait()
-                now = self._loop.time()
-                if now - connection.heard_at > DEAD_AFTER_S and not self._is_full:
-                    connection.abort()
-                elif connection.is_open:
-                    connection.send(Beat(sent=now))
-            self._connection = None
-            if self._refusal is not None or not self._reconnect:
-                self._end(self._refusal or NotConnected(f"the connection to {self.broker} was lost", "lost"))
-                return
-            self._tell("lost", self.broker)
-            back_off = BackOff()
-            while True:
-                try:
-                    connection = await self._connect()
-                    break
-                except NotConnected as reason:
-                    self._tell("trying", str(reason))
-                except ContentcastError as reason:
-                    self._end(reason)
-                    return
-                await asyncio.sleep(back_off.wait_s())
-            self.reconnections += 1
-            self._say_again()
-            self._tell("connected", self.broker)
-
-    def _tell(self, what: str, about: str) -> None:
-        if self._on_change is not None:
-            self._on_change(what, about)
 
     def _say_again(self) -> None:
         """Everything that the broker must know, in the order in which one thing needs the other."""
@@ -408,24 +274,6 @@ class Client:
             self._tell("failed", str(reason))
 
     # --- requests
-
-    async def _request(self, make: Callable[[int], Message]) -> dict[str, Any]:
-        self._check_open()
-        number = self._next_request
-        self._next_request += 1
-        message = make(number)
-        future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        self._requests[number] = (message, future)
-        self._publishing.send_gathered()
-        self._send(message)
-        try:
-            return await future
-        finally:
-            self._requests.pop(number, None)
-
-    def _send(self, message: Message) -> None:
-        if self._connection is not None and self._connection.is_open:
-            self._connection.send(message)
 
     def _number(self) -> int:
         self._next_number += 1
@@ -460,65 +308,6 @@ class Client:
         return found
 
     # --- what comes
-
-    def made(self, connection: Connection) -> None:
-        pass
-
-    def arrived(self, connection: Connection, payloads: list[bytes]) -> None:
-        for payload in payloads:
-            try:
-                self._hear(connection, decode(payload, self._versions))
-            except ContentcastError as reason:
-                self._refusal = LiveError(f"broker {self.broker} sent what cannot be read: {reason}", "message")
-                connection.abort()
-                return
-
-    def broken(self, connection: Connection, reason: WireError) -> None:
-        if self._welcome is not None and not self._welcome.done():
-            self._welcome.set_exception(LiveError(str(reason), "message"))
-        connection.abort()
-
-    def lost(self, connection: Connection, reason: str) -> None:
-        if self._welcome is not None and not self._welcome.done():
-            self._welcome.set_exception(ConnectionError(reason))
-        self._gone.set()
-
-    def _hear(self, connection: Connection, message: Message) -> None:
-        match message:
-            case Delivery():
-                self._deliver(message)
-            case Done(request, document, post):
-                if post:
-                    self._publishing.done(message)
-                elif request in self._requests and not self._requests[request][1].done():
-                    self._requests[request][1].set_result(document)
-            case Failed():
-                self._failed(message)
-            case Spaces():
-                for space in message.read():
-                    self._versions.declare(space)
-            case Beat(sent=sent):
-                if sent:
-                    connection.send(Beat(heard=sent))
-            case Welcome():
-                if self._welcome is not None and not self._welcome.done():
-                    self._welcome.set_result(message)
-            case _:
-                raise WireError(f"a broker does not say {type(message).__name__} to a client")
-
-    def _failed(self, failed: Failed) -> None:
-        reason = error_of(failed)
-        if failed.post:
-            self._publishing.failed(failed.request, reason)
-        elif failed.request:
-            if failed.request in self._requests and not self._requests[failed.request][1].done():
-                self._requests[failed.request][1].set_exception(reason)
-        else:
-            if failed.code in FATAL or not self._reconnect:
-                self._refusal = reason
-            if self._welcome is not None and not self._welcome.done():
-                self._welcome.set_exception(reason if failed.code in FATAL else ConnectionError(failed.reason))
-            self._tell("refused", failed.reason)
 
     def _deliver(self, delivery: Delivery) -> None:
         self.missed += delivery.missed
@@ -573,61 +362,3 @@ class Client:
     def callback_failed(self, reason: Exception) -> None:
         """The program's own mistake: its event loop is told, and the next event comes all the same."""
         self._loop.call_exception_handler({"message": "a callback of a subscription failed", "exception": reason})
-
-    def _turn(self) -> None:
-        self._publishing.send_gathered()
-
-
-class Connecting:
-    """What `connect` returns: to be awaited, or to be entered with `async with`."""
-
-    def __init__(self, make: Callable[[], Client]) -> None:
-        self._make = make
-        self._client: Client | None = None
-
-    def __await__(self) -> Generator[Any, None, Client]:
-        return self._make().open().__await__()
-
-    async def __aenter__(self) -> Client:
-        self._client = await self._make().open()
-        return self._client
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.close()
-
-
-def connect(
-    url: str | Iterable[str] = "contentcast://127.0.0.1",
-    *,
-    name: str = "",
-    token: str = "",
-    authority: str | None = None,
-    certificate: str | None = None,
-    key: str | None = None,
-    reconnect: bool = True,
-    on_change: OnChange | None = None,
-    most_waiting: int = MOST_WAITING,
-) -> Connecting:
-    """A client of the broker at `url`, or of any of several (a list, or commas between them).
-
-    `authority`, `certificate` and `key` are PEM files for contentcasts://; `token` is a signed one. `on_change` is called with
-    "lost", "trying", "connected", "refused" or "failed", and what it is about.
-    """
-    addresses = read_addresses(url if isinstance(url, str) else list(url))
-
-    def make() -> Client:
-        from contentcast.live.tls import client_context
-
-        tls = client_context(authority, certificate, key) if any(each.secure for each in addresses) else None
-        return Client(
-            addresses,
-            name=name,
-            token=token,
-            tls=tls,
-            reconnect=reconnect,
-            on_change=on_change,
-            most_waiting=most_waiting,
-        )
-
-    return Connecting(make)

@@ -15,7 +15,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from contentcast.live.client.client import Client, connect
+from contentcast.live.client.client import Client
+from contentcast.live.client.connecting import connect
 from contentcast.model import ContentcastError
 
 

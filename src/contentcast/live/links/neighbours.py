@@ -50,7 +50,7 @@ class Host(Protocol):
 
     def link_lost(self, link: str, reason: str) -> None: ...
 
-    def check_broker(self, connection: Connection, name: str, version: int, protocol: str) -> str:
+    def check_broker(self, connection: Connection, name: str, protocol: str) -> str:
         """Why this broker is refused; empty if it is not."""
         ...
 
@@ -162,7 +162,7 @@ class Neighbours:
 
     def welcomed(self, connection: Connection, calling: Calling, welcome: Welcome) -> None:
         """The answer to a call of ours."""
-        problem = self._host.check_broker(connection, welcome.name, welcome.version, welcome.protocol)
+        problem = self._host.check_broker(connection, welcome.name, welcome.protocol)
         if problem:
             self.refused(calling, problem)
             connection.close()
