@@ -12,8 +12,8 @@ import typer.main
 
 from contentcast.cli import app
 from contentcast.commands.run_config import NEEDED, RunConfig
-from contentcast.live.config import SETTINGS
-from contentcast.live.limits import Limits
+from contentcast.live.settings.config import SETTINGS
+from contentcast.live.settings.limits import Limits
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 

@@ -17,8 +17,8 @@ from typing import Any
 import contentcast as cc
 from contentcast.live.broker import Broker
 from contentcast.live.client.client import Client
-from contentcast.live.config import BrokerConfig
-from contentcast.live.log import Silent
+from contentcast.live.looking.log import Silent
+from contentcast.live.settings.config import BrokerConfig
 
 LIMIT_S = 90.0
 """A story takes seconds; a process on a busy machine may take as long to start."""

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import contentcast as cc
-from contentcast.live.access import Access, Rights
-from contentcast.live.address import read_address
 from contentcast.live.errors import LiveError
-from contentcast.live.tls import Tls
+from contentcast.live.settings.access import Access, Rights
+from contentcast.live.settings.address import read_address
+from contentcast.live.settings.tls import Tls
 from tests.live.stories import LIMIT_S, TRADE, TRADES, Net, knows_space, story, until, wanted_at
 
 SECURE = (read_address("contentcasts://127.0.0.1:0"),)

@@ -17,7 +17,7 @@ import pytest
 
 import contentcast as cc
 from contentcast.live.broker import Broker
-from contentcast.live.limits import Limits
+from contentcast.live.settings.limits import Limits
 from contentcast.model import EventBatch
 from contentcast.wire import Interest, Known, Message, Publish, Unframer, decode, encode, frame
 from contentcast.wire.client import Ask, Beat, Direct, Failed, Hello, Post, Spaces, Subscribe, Welcome, Withdraw

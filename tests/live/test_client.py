@@ -12,7 +12,7 @@ import pytest
 import contentcast as cc
 from contentcast.live.client.client import Client
 from contentcast.live.errors import LiveError, NotConnected
-from contentcast.live.limits import Limits
+from contentcast.live.settings.limits import Limits
 from contentcast.matching import Scan
 from tests.live.stories import TRADE, TRADES, Net, Proxy, story, until
 

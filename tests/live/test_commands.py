@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import contentcast as cc
-from contentcast.live.address import read_address
 from contentcast.live.broker import Broker
-from contentcast.live.config import EXAMPLE, BrokerConfig, read_broker_config
-from contentcast.live.log import Silent
+from contentcast.live.looking.log import Silent
+from contentcast.live.settings.address import read_address
+from contentcast.live.settings.config import EXAMPLE, BrokerConfig, read_broker_config
 from tests.live.stories import Process, story, until
 
 DECLARE = "issue string, price float"

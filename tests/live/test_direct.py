@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from contentcast.live.address import read_address
 from contentcast.live.broker import Broker
-from contentcast.live.config import BrokerConfig
-from contentcast.live.log import Silent
+from contentcast.live.looking.log import Silent
+from contentcast.live.settings.address import read_address
+from contentcast.live.settings.config import BrokerConfig
 from contentcast.routing.contract import DIRECT, Effect, Input, Received, SendTo, Started, Via
 from contentcast.routing.setup import Setup
 from contentcast.routing.skeleton import Skeleton

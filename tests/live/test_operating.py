@@ -12,14 +12,14 @@ import aiohttp
 import pytest
 
 import contentcast as cc
-from contentcast.live.access import Access, Rights
 from contentcast.live.broker import Broker
-from contentcast.live.config import BrokerConfig
 from contentcast.live.errors import LiveError
-from contentcast.live.http import serve_http
-from contentcast.live.inspection import state
-from contentcast.live.log import Log, Silent
+from contentcast.live.looking.http import serve_http
+from contentcast.live.looking.inspection import state
+from contentcast.live.looking.log import Log, Silent
 from contentcast.live.records import InMemory
+from contentcast.live.settings.access import Access, Rights
+from contentcast.live.settings.config import BrokerConfig
 from contentcast.routing.contract import Append
 from tests.live.stories import TRADE, TRADES, Net, story, until
 
@@ -129,7 +129,7 @@ async def test_records_of_the_router_are_appended_and_answered() -> None:
 @story
 async def test_publishers_wait_while_a_link_is_full() -> None:
     """The other broker reads nothing: what waits for the link stays within its limit, and so does what the publisher sends."""
-    from contentcast.live.limits import Limits
+    from contentcast.live.settings.limits import Limits
 
     limits = Limits(link_queue_bytes=4 * 2**20, window_bytes=2**20, dead_after_s=60.0)
     async with Net() as net:

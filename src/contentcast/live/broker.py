@@ -21,20 +21,20 @@ from typing import Any, Final
 from contentcast import catalog
 from contentcast.hosting.perform import HostError, How, no_link, perform
 from contentcast.hosting.timers import Timers
-from contentcast.live.address import Address
-from contentcast.live.config import BrokerConfig
-from contentcast.live.deliveries import Deliveries
 from contentcast.live.greeting import check_broker, check_greeting
-from contentcast.live.identity import begin_life
-from contentcast.live.limits import LimitError
 from contentcast.live.links.connection import Connection
 from contentcast.live.links.neighbours import BEAT_EVERY_S, Calling, Neighbours, Peer, Refusal
 from contentcast.live.links.turns import Turns
-from contentcast.live.log import Log
+from contentcast.live.looking.log import Log
 from contentcast.live.records import InMemory, Records
-from contentcast.live.serving import Serving
-from contentcast.live.sessions import Session
-from contentcast.live.spaces import LiveSpaces
+from contentcast.live.serving.deliveries import Deliveries
+from contentcast.live.serving.requests import Serving
+from contentcast.live.serving.sessions import Session
+from contentcast.live.serving.spaces import LiveSpaces
+from contentcast.live.settings.address import Address
+from contentcast.live.settings.config import BrokerConfig
+from contentcast.live.settings.identity import begin_life
+from contentcast.live.settings.limits import LimitError
 from contentcast.live.warming import warm
 from contentcast.model import ContentcastError
 from contentcast.routing.contract import (
@@ -495,7 +495,7 @@ class Broker:
         self.log.note(what, **facts)
 
     def answer(self, session: Session, ask: Ask) -> dict[str, Any]:
-        from contentcast.live.inspection import answer
+        from contentcast.live.looking.inspection import answer
 
         return answer(self, session, ask)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from contentcast.live.config import BrokerConfig
-from contentcast.live.tls import proven_name
+from contentcast.live.settings.config import BrokerConfig
+from contentcast.live.settings.tls import proven_name
 from contentcast.wire import Message, WireError
 from contentcast.wire.client import PROTOCOL_VERSION, Hello
 

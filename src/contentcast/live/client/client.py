@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, overload
 
 import numpy as np
 
-from contentcast.live.address import Address
 from contentcast.live.client.conversation import GREETING_S, Conversation, OnChange
 from contentcast.live.client.publishing import Receipt, as_batch
 from contentcast.live.client.subscribing import (
@@ -29,6 +28,7 @@ from contentcast.live.client.subscribing import (
     Subscriptions,
 )
 from contentcast.live.errors import NotConnected
+from contentcast.live.settings.address import Address
 from contentcast.model import ContentcastError, EventBatch, Space
 from contentcast.wire import Message
 from contentcast.wire.client import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
-from contentcast.live.address import read_addresses
 from contentcast.live.client.client import Client
 from contentcast.live.client.conversation import OnChange
 from contentcast.live.client.subscribing import MOST_WAITING
-from contentcast.live.tls import client_context
+from contentcast.live.settings.address import read_addresses
+from contentcast.live.settings.tls import client_context
 
 
 class Connecting:

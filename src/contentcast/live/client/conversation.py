@@ -18,12 +18,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Self, TypeAlias
 
-from contentcast.live.address import Address
 from contentcast.live.client.publishing import Publishing
 from contentcast.live.errors import LiveError, NotConnected, error_of
 from contentcast.live.links.connection import Connection
 from contentcast.live.links.dialling import BackOff, dial
 from contentcast.live.links.turns import Turns
+from contentcast.live.settings.address import Address
 from contentcast.model import ContentcastError
 from contentcast.wire import Message, SpaceVersions, WireError, decode
 from contentcast.wire.client import Beat, Delivery, Done, Failed, Hello, Spaces, Welcome

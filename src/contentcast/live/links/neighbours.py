@@ -22,10 +22,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from contentcast.live.address import Address, AddressError, read_address
-from contentcast.live.limits import Limits
 from contentcast.live.links.connection import Connection
 from contentcast.live.links.dialling import BackOff, dial
+from contentcast.live.settings.address import Address, AddressError, read_address
+from contentcast.live.settings.limits import Limits
 from contentcast.wire import Message, encode, frame, spaces_of
 from contentcast.wire.client import Addresses, Beat, Direct, Failed, Hello, Welcome
 

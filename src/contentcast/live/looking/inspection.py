@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from contentcast.live.access import AccessError
-from contentcast.live.hops import explain, hop
-from contentcast.live.sessions import Session
+from contentcast.live.looking.hops import explain, hop
+from contentcast.live.serving.sessions import Session
+from contentcast.live.settings.access import AccessError
 from contentcast.model import ContentcastError
 from contentcast.wire.client import Ask
 

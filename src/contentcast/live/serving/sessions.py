@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.live.limits import LimitError, Limits, OnSlow
 from contentcast.live.links.connection import Connection
+from contentcast.live.settings.limits import LimitError, Limits, OnSlow
 from contentcast.model import Space
 from contentcast.wire import frame
 from contentcast.wire.client import encode_delivery

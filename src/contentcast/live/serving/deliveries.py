@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.live.sessions import Session, Standing, sort_into
+from contentcast.live.serving.sessions import Session, Standing, sort_into
 from contentcast.routing.contract import Deliver
 from contentcast.wire.client import encode_events
 

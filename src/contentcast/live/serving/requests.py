@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from contentcast.language import PredicateError, parse_many, parse_predicate, print_predicate
-from contentcast.live.access import Access, AccessError, check_publication, narrowed
-from contentcast.live.deliveries import Deliveries
-from contentcast.live.limits import ON_SLOW, LimitError, Limits, OnSlow
 from contentcast.live.links.connection import Connection
-from contentcast.live.sessions import Session, Standing
-from contentcast.live.spaces import LiveSpaces
-from contentcast.live.tls import proven_name
+from contentcast.live.serving.deliveries import Deliveries
+from contentcast.live.serving.sessions import Session, Standing
+from contentcast.live.serving.spaces import LiveSpaces
+from contentcast.live.settings.access import Access, AccessError, check_publication, narrowed
+from contentcast.live.settings.limits import ON_SLOW, LimitError, Limits, OnSlow
+from contentcast.live.settings.tls import proven_name
 from contentcast.model import (
     Advertisement,
     Constraint,
