@@ -10,7 +10,17 @@ from pathlib import Path
 from benchmarks import machine
 
 BENCHMARKS = (
-    "bulk", "matching", "updates", "search_tree", "summaries", "covering", "learn", "routing", "overlay", "spark",
+    "bulk",
+    "matching",
+    "updates",
+    "search_tree",
+    "summaries",
+    "covering",
+    "learn",
+    "routing",
+    "overlay",
+    "live",
+    "spark",
 )
 KEPT, TRIED = Path("docs/internals/benchmarks"), Path("build/benchmarks")
 WIDE = 140

@@ -21,12 +21,15 @@ from contentcast.commands.broker import broker
 from contentcast.commands.experiment import experiment
 from contentcast.commands.lan import lan
 from contentcast.commands.match import match
+from contentcast.commands.network import network
 from contentcast.commands.progress import progress
 from contentcast.commands.publish import publish
 from contentcast.commands.run import run
 from contentcast.commands.settings import setting
 from contentcast.commands.simulate import simulate
 from contentcast.commands.subscribe import subscribe
+from contentcast.commands.top import top
+from contentcast.commands.why import why
 
 if TYPE_CHECKING:
     from contentcast.model import Constraint, Predicate
@@ -41,6 +44,9 @@ EXAMPLES: Final = {
     "subscribe": 'contentcast subscribe trades "price < 120"',
     "publish": "contentcast publish trades events.jsonl",
     "lan": 'contentcast lan subscribe "price < 120" --space market/space.json',
+    "network": "contentcast network up lab.edges",
+    "top": "contentcast top --once",
+    "why": """contentcast why trades --event '{"price": 5}' --subscription 7""",
     "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
@@ -225,6 +231,9 @@ app.command(name="broker", epilog=_example("broker"))(broker)
 app.command(name="subscribe", epilog=_example("subscribe"))(subscribe)
 app.command(name="publish", epilog=_example("publish"))(publish)
 app.add_typer(lan, name="lan", epilog=_example("lan"))
+app.command(name="network", epilog=_example("network"))(network)
+app.command(name="top", epilog=_example("top"))(top)
+app.command(name="why", epilog=_example("why"))(why)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import typer.main
 
 from contentcast.cli import app
 from contentcast.commands.run_config import NEEDED, RunConfig
+from contentcast.live.settings.config import SETTINGS
+from contentcast.live.settings.limits import Limits
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -52,6 +54,11 @@ def test_the_page_tells_every_setting_of_run() -> None:
     assert told("configuration.md", "The file of `contentcast run --config`") == {each.name for each in fields(RunConfig)} - {
         "path"
     }
+
+
+def test_the_page_tells_every_setting_and_limit_of_a_broker() -> None:
+    assert told("configuration.md", "The file of `contentcast broker --config`") == set(SETTINGS) - {"insecure"}
+    assert told("configuration.md", "Limits of a broker") == {each.name for each in fields(Limits)}
 
 
 @pytest.mark.parametrize("setting", NEEDED)

@@ -12,7 +12,8 @@ import pytest
 import contentcast as cc
 from contentcast.live.client.client import Client
 from contentcast.live.errors import LiveError, NotConnected
-from contentcast.live.limits import Limits
+from contentcast.live.settings.limits import Limits
+from contentcast.matching import Scan
 from tests.live.stories import TRADE, TRADES, Net, Proxy, story, until
 
 
@@ -61,6 +62,30 @@ async def test_several_subscriptions_and_one_copy_of_the_event() -> None:
         assert [each["price"] for each in cheap] == [119.5, 5.0]
         assert [each["price"] for each in ibm] == [119.5, 500.0]
         assert net.brokers["a"].serving.sessions[subscriber.name].delivered == 3
+
+
+@story
+async def test_many_subscriptions_as_one() -> None:
+    """Against the oracle: every event once, with exactly the subscriptions that it satisfies."""
+    texts = [f"price < {10 * at} AND volume >= {at}" for at in range(1, 40)]
+    scan = Scan(TRADES)
+    for at, text in enumerate(texts):
+        scan.add(at, cc.parse_predicate(TRADES, text))
+    sent = [{"price": float(7 * at), "volume": at % 50} for at in range(100)]
+    async with Net() as net:
+        publisher, subscriber = await one_broker(net)
+        alone: list[Any] = []
+        await subscriber.subscribe("trades", "price < 20", deliver=alone.append)
+        many = await subscriber.subscribe_many("trades", texts)
+        await publisher.publish("trades", sent)
+        expected = [(event, found) for event in sent if (found := scan.match(event))]
+        assert (await anext(many)).to_dicts() == expected
+        await until(lambda: len(alone) == 3)
+        await many.unsubscribe()
+        assert len(net.brokers["a"].deliveries) == 1
+        with pytest.raises(cc.PredicateError):
+            await subscriber.subscribe_many("trades", [*texts, "price <"])
+        assert len(net.brokers["a"].deliveries) == 1
 
 
 @story
@@ -153,6 +178,18 @@ async def test_a_name_belongs_to_who_has_it() -> None:
         await net.client(a, name="desk-7")
         with pytest.raises(LiveError, match="another client is connected as 'desk-7'"):
             await cc.connect(str(a.addresses[0]), name="desk-7")
+
+
+@story
+async def test_a_namesake_that_comes_later_publishes_from_the_start() -> None:
+    async with Net() as net:
+        a = await net.broker("a")
+        for count in (1, 2):
+            async with cc.connect(str(a.addresses[0]), name="feed") as feed:
+                receipt = await feed.publish(TRADES, TRADE)
+                assert not receipt.duplicate
+                assert a.serving.published == count
+            await until(lambda: not a.serving.sessions)
 
 
 @story

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import contentcast as cc
+from contentcast.live.broker import Broker
+from contentcast.live.looking.log import Silent
+from contentcast.live.settings.address import read_address
+from contentcast.live.settings.config import EXAMPLE, BrokerConfig, read_broker_config
 from tests.live.stories import Process, story, until
 
 DECLARE = "issue string, price float"
@@ -29,18 +37,30 @@ def start(tmp_path: Path) -> Iterator[Any]:
         each.end()
 
 
+def readme_commands() -> list[list[str]]:
+    """The words of the three commands, without `contentcast`; of the last one what it is fed with stands before."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"tests/live/test_commands.py runs them -->\n```console\n(.*?)```", text, re.DOTALL)
+    return [shlex.split(line.removeprefix("$ ")) for line in block.splitlines()]
+
+
 def test_from_nothing_to_an_event_in_another_terminal(start: Any, tmp_path: Path) -> None:
+    """The commands of the README, at another port."""
+    first, second, third = readme_commands()
+    assert third[0] == "echo"
+    assert third[2:4] == ["|", "contentcast"]
+
     @story
     async def told() -> None:
-        broker = start("broker", "--listen", "contentcast://127.0.0.1:0")
+        broker = start(*first[1:], "--listen", "contentcast://127.0.0.1:0")
         address = (await broker.line("broker ")).split()[-1]
-        subscriber = start("subscribe", "trades", "price < 120", "--declare", DECLARE, "--broker", address, "--count", "1")
+        subscriber = start(*second[1:], "--broker", address, "--count", "1")
         await until(lambda: "subscribed" in subscriber.complained())
-        (tmp_path / "in.jsonl").write_text('{"issue": "SAP", "price": 121}\n{"issue": "IBM", "price": 119.5}\n')
+        (tmp_path / "in.jsonl").write_text('{"issue": "SAP", "price": 121}\n' + third[1] + "\n")
         with (tmp_path / "in.jsonl").open() as given:
-            publisher = start("publish", "trades", "--broker", address, stdin=given)
+            publisher = start(*third[4:], "--broker", address, stdin=given)
         assert await publisher.line() == "2 events accepted\n"
-        assert json.loads(await subscriber.line()) == {"issue": "IBM", "price": 119.5}
+        assert json.loads(await subscriber.line()) == json.loads(third[1])
         assert await subscriber.ended() == 0
         broker.signal(signal.SIGTERM)
         assert await broker.ended() == 0
@@ -67,23 +87,61 @@ def test_a_mistake_ends_with_2_and_shows_its_place(start: Any) -> None:
     told()
 
 
-def test_a_broker_open_to_other_machines_wants_tls_or_a_word(start: Any) -> None:
+def test_a_broker_open_to_other_machines_wants_tls_or_a_word() -> None:
+    open_to_all = BrokerConfig(listen=(read_address("contentcast://0.0.0.0:0"),))
+    with pytest.raises(cc.ContentcastError, match="--insecure"):
+        open_to_all.check()
+    replace(open_to_all, insecure=True).check()
+
+
+def test_the_example_config_works(tmp_path: Path) -> None:
     @story
     async def told() -> None:
-        broker = start("broker", "--listen", "contentcast://0.0.0.0:0")
-        assert await broker.ended() == 2
-        assert "--insecure" in broker.complained()
+        (tmp_path / "nyc.toml").write_text(EXAMPLE)
+        config = read_broker_config(tmp_path / "nyc.toml")
+        async with Broker(replace(config, listen=(read_address("127.0.0.1:0"),)), log=Silent()) as broker:
+            assert broker.name == "nyc"
 
     told()
 
 
-def test_the_example_config_works(start: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('nam = "nyc"', "there is no setting 'nam'; did you mean 'name'?"),
+        ('listen = ["http://x"]', "there is no scheme http://"),
+        ("[limits]\nclient_queue = 5", "there is no limit 'client_queue'; did you mean 'client_queue_bytes'?"),
+        ('on_slow = "wait"', "on_slow is one of pause, skip, disconnect"),
+        ('[tls]\ncertificate = "x"', "[tls] lacks key"),
+        ("[access.rights.x]\npublish = 5", "publish says a predicate for each space"),
+    ],
+)
+def test_what_is_wrong_in_a_config_is_said_with_its_file(text: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "nyc.toml").write_text(text)
+    with pytest.raises(cc.ContentcastError) as wrong:
+        read_broker_config(tmp_path / "nyc.toml")
+    assert str(wrong.value).startswith(f"{tmp_path / 'nyc.toml'}: ")
+    assert complaint in str(wrong.value)
+
+
+def test_a_network_file_goes_up_and_down(start: Any, tmp_path: Path) -> None:
     @story
     async def told() -> None:
-        example = start("broker", "--example-config")
-        assert await example.ended() == 0
-        (tmp_path / "nyc.toml").write_text(example.said())
-        broker = start("broker", "--config", str(tmp_path / "nyc.toml"), "--listen", "contentcast://127.0.0.1:0")
-        assert (await broker.line("broker ")).startswith("broker nyc listens on contentcast://127.0.0.1:")
+        (tmp_path / "lab.edges").write_text("a b\nb c\n")
+        up = start("network", "up", str(tmp_path / "lab.edges"), "--json")
+        assert await up.ended() == 0, up.complained()
+        brokers = json.loads(up.said())
+        try:
+            assert {name: each["links"] for name, each in brokers.items()} == {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
+            looked = start("top", "--once", "--json", "--broker", ",".join(each["address"] for each in brokers.values()))
+            assert await looked.ended() == 0, looked.complained()
+            assert [json.loads(line)["broker"] for line in looked.said().splitlines()] == ["a", "b", "c"]
+        finally:
+            down = start("network", "down", str(tmp_path / "lab.edges"))
+            assert await down.ended() == 0
+        assert down.said() == "3 brokers stopped\n"
+        status = start("network", "status", str(tmp_path / "lab.edges"))
+        assert await status.ended() == 2
+        assert "network up" in status.complained()
 
     told()

@@ -17,7 +17,7 @@ import typer
 from contentcast.commands.live_options import DEFAULT_BROKER, run_loop
 
 if TYPE_CHECKING:
-    from contentcast.live.config import BrokerConfig
+    from contentcast.live.settings.config import BrokerConfig
 
 
 def broker(
@@ -48,8 +48,8 @@ def broker(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON when ready, and log JSON.")] = False,
 ) -> None:
     """Run one live broker until Ctrl-C; without options on loopback, in memory."""
-    from contentcast.live.address import read_address
-    from contentcast.live.config import EXAMPLE, BrokerConfig, read_broker_config
+    from contentcast.live.settings.address import read_address
+    from contentcast.live.settings.config import EXAMPLE, BrokerConfig, read_broker_config
     from contentcast.model import Space
 
     if example_config:
@@ -78,7 +78,7 @@ def broker(
 
 async def _serve(config: BrokerConfig, read: Any, as_json: bool) -> None:
     from contentcast.live.broker import Broker
-    from contentcast.live.http import serve_http
+    from contentcast.live.looking.http import serve_http
 
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()

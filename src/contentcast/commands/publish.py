@@ -53,7 +53,7 @@ def publish(
     options = connection_options(name, token, authority, certificate, key)
     declared = read_space(space, declare) if declare else None
     accepted, seconds = run_loop(_publish(broker, space, files or [], declared, rate, dry_run, options))
-    if as_json:
+    if as_json and not dry_run:
         typer.echo(json.dumps({"space": space, "accepted": accepted, "seconds": round(seconds, 3)}))
     elif not dry_run:
         typer.echo(f"{accepted:,} events accepted")
@@ -63,6 +63,7 @@ async def _publish(
     broker: str, space: str, files: list[Path], declared: Any, rate: float, dry_run: bool, options: dict[str, Any]
 ) -> tuple[int, float]:
     from contentcast.live.client import connect
+    from contentcast.live.client.tracing import Tracer
 
     begun = told = time.monotonic()
     done = 0
@@ -72,7 +73,9 @@ async def _publish(
         known = await client.space(space)
         async for batch in _batches(files, known, rate):
             if dry_run:
-                await _tell_outcomes(client, space, batch)
+                async with Tracer(broker, **options) as tracer:
+                    await tracer.open()
+                    await _tell_outcomes(tracer, space, batch)
                 continue
             await client.publish(space, batch, wait=False)
             done += len(batch)
@@ -126,6 +129,6 @@ def _some_lines() -> str:
     return (first + source.read(end)).decode("utf-8", "surrogateescape")
 
 
-async def _tell_outcomes(client: Any, space: str, batch: Any) -> None:
+async def _tell_outcomes(tracer: Any, space: str, batch: Any) -> None:
     for event in batch.to_dicts():
-        typer.echo(json.dumps(await client.ask("dry-run", space=space, event=event), default=str))
+        typer.echo(json.dumps((await tracer.follow(space, event)).to_dict(), default=str))

@@ -21,20 +21,21 @@ from typing import Any, Final
 from contentcast import catalog
 from contentcast.hosting.perform import HostError, How, no_link, perform
 from contentcast.hosting.timers import Timers
-from contentcast.live.address import Address
-from contentcast.live.config import BrokerConfig
-from contentcast.live.deliveries import Deliveries
-from contentcast.live.identity import begin_life
-from contentcast.live.limits import LimitError
+from contentcast.live.greeting import check_broker, check_greeting
 from contentcast.live.links.connection import Connection
 from contentcast.live.links.neighbours import BEAT_EVERY_S, Calling, Neighbours, Peer, Refusal
 from contentcast.live.links.turns import Turns
-from contentcast.live.log import Log
+from contentcast.live.looking.log import Log
 from contentcast.live.records import InMemory, Records
-from contentcast.live.serving import Serving
-from contentcast.live.sessions import Session
-from contentcast.live.spaces import LiveSpaces
-from contentcast.live.tls import proven_name
+from contentcast.live.serving.deliveries import Deliveries
+from contentcast.live.serving.requests import Serving
+from contentcast.live.serving.sessions import Session
+from contentcast.live.serving.spaces import LiveSpaces
+from contentcast.live.settings.address import Address
+from contentcast.live.settings.config import BrokerConfig
+from contentcast.live.settings.identity import begin_life
+from contentcast.live.settings.limits import LimitError
+from contentcast.live.warming import warm
 from contentcast.model import ContentcastError
 from contentcast.routing.contract import (
     DIRECT,
@@ -61,7 +62,6 @@ from contentcast.routing.dice import Dice
 from contentcast.routing.setup import Life, Setup
 from contentcast.wire import DeclaredSpaces, Message, WireError, decode, encode, frame, spaces_of
 from contentcast.wire.client import (
-    PROTOCOL_VERSION,
     Addresses,
     Ask,
     Beat,
@@ -73,6 +73,10 @@ from contentcast.wire.client import (
 )
 
 HOST: Final = "a live broker"
+FIXED: Final = ("name", "listen", "protocol", "data", "http")
+"""Settings that count until the broker starts again."""
+WARM_S: Final = 5.0
+"""Longer than it takes to load kernels that were compiled before."""
 MakeRecords = Callable[[Callable[[int], None]], Records]
 
 
@@ -130,6 +134,7 @@ class Broker:
         config = self.config
         self.started_at = self._loop.time()
         self._records = self._make_records(self._synced)
+        await self._warm(config)
         await self._listen(config)
         contacts = await self._contacts(config)
         setup = Setup(contacts=contacts, count_steps=False)
@@ -145,6 +150,15 @@ class Broker:
         self._beat()
         self._turns.want()
         self.note("started", incarnation=self.incarnation, protocol=config.protocol, listen=", ".join(map(str, self.addresses)))
+
+    async def _warm(self, config: BrokerConfig) -> None:
+        late = self._loop.call_later(
+            WARM_S, self.note, "compiling for this machine, which happens once and takes a minute or two"
+        )
+        try:
+            await asyncio.to_thread(warm, config.protocol, dict(config.options))
+        finally:
+            late.cancel()
 
     async def _listen(self, config: BrokerConfig) -> None:
         found = []
@@ -206,14 +220,11 @@ class Broker:
         except ContentcastError as reason:
             self.note("not reloaded", reason=str(reason))
             return
-        fixed = ("name", "listen", "protocol", "data", "http")
-        kept = {each: getattr(self.config, each) for each in fixed}
-        ignored = [each for each in fixed if getattr(config, each) not in (kept[each], "", None)]
+        kept = {each: getattr(self.config, each) for each in FIXED}
+        ignored = [each for each in FIXED if getattr(config, each) not in (kept[each], "", None)]
         self.config = replace(config, **kept)
         self._tls = tls
-        self.serving.limits, self.serving.access, self.serving.on_slow = config.limits, config.access, config.on_slow
-        for session in self.serving.sessions.values():
-            session.limits = config.limits
+        self.serving.reload(config.limits, config.access, config.on_slow)
         for space in config.spaces:
             self.put(Declared(space))
             self.spaces.declared(space)
@@ -337,26 +348,20 @@ class Broker:
             self._refuse(connection, "internal", f"broker {self.name} failed with this message; its log says more")
 
     def _hear_stranger(self, connection: Connection, message: Message) -> None:
-        if not isinstance(message, Hello):
-            raise WireError(f"the first message is Hello, not {type(message).__name__}")
-        if not message.least_version <= PROTOCOL_VERSION <= message.version:
-            spoken = f"{message.least_version} to {message.version}"
-            raise WireError(f"{message.name} speaks version {spoken}, this broker {PROTOCOL_VERSION}; upgrade one of them")
-        if not message.name or len(message.name) > 200 or not message.name.isprintable():
-            raise WireError("a name has 1 to 200 characters that can be printed")
+        greeting = check_greeting(message)
         if not self.is_ready:
             raise ContentcastError(f"broker {self.name} is not ready; try again")
-        if message.role in ("link", "direct"):
-            problem = self.check_broker(connection, message.name, message.version, message.protocol)
-            failed = Failed(0, "broker", problem) if problem else self.neighbours.greeted(connection, message)
-        elif message.role == "client":
-            failed = self.serving.greeted(connection, message)
+        if greeting.role in ("link", "direct"):
+            problem = self.check_broker(connection, greeting.name, greeting.protocol)
+            failed = Failed(0, "broker", problem) if problem else self.neighbours.greeted(connection, greeting)
+        elif greeting.role == "client":
+            failed = self.serving.greeted(connection, greeting)
         else:
-            raise WireError(f"the roles are client, link and direct, not {message.role!r}")
+            raise WireError(f"the roles are client, link and direct, not {greeting.role!r}")
         if failed is not None:
             if failed.code != "already-linked":
                 self.refused += 1
-                self.note("not welcome", who=message.name, peer=connection.peer, code=failed.code, reason=failed.reason)
+                self.note("not welcome", who=greeting.name, peer=connection.peer, code=failed.code, reason=failed.reason)
             connection.send(failed)
             connection.close()
             return
@@ -449,17 +454,8 @@ class Broker:
             role, self.name, incarnation=self.incarnation, protocol=self.config.protocol, addresses=tuple(map(str, told))
         )
 
-    def check_broker(self, connection: Connection, name: str, version: int, protocol: str) -> str:
-        if name == self.name:
-            return f"two brokers are called {name}; give each a name of its own"
-        if protocol != self.config.protocol:
-            return f"{name} runs {protocol or 'no protocol'}, and {self.name} runs {self.config.protocol}; a network runs one"
-        if self.config.tls is not None and self.config.tls.authority is not None:
-            proven = proven_name(connection.certificate(), "broker")
-            if proven != name:
-                shown = f"proves the name {proven!r}" if proven else "proves no broker's name"
-                return f"its certificate {shown}, and it says that it is {name}; it needs the URI contentcast://broker/{name}"
-        return ""
+    def check_broker(self, connection: Connection, name: str, protocol: str) -> str:
+        return check_broker(self.name, self.config, connection.certificate(), name, protocol)
 
     def link_up(self, link: str, delay_s: float) -> None:
         self.note("link up", link=link, delay_ms=1000 * delay_s)
@@ -499,7 +495,7 @@ class Broker:
         self.log.note(what, **facts)
 
     def answer(self, session: Session, ask: Ask) -> dict[str, Any]:
-        from contentcast.live.inspection import answer
+        from contentcast.live.looking.inspection import answer
 
         return answer(self, session, ask)
 

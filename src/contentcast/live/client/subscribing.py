@@ -3,6 +3,7 @@
     callback     deliver(event) for each event, deliver(batch) with batches=True; a coroutine is awaited
     events       async for event in client.events("trades", "price < 120"): a dict each
     batches      async for batch in client.batches(...): an `EventBatch` each, for those who want volume
+    many         async for delivered in await client.subscribe_many(...): events once each, with all that they satisfy
 
 Rule: what waits here is bounded. When it is full the client stops reading, and the broker does what `on_slow` says.
 """
@@ -14,7 +15,11 @@ import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from contentcast.model import EventBatch
 
@@ -25,52 +30,36 @@ MOST_WAITING: Final = 100_000
 """Events that wait in a client for the program to take them."""
 
 Deliver = Callable[[Any], Awaitable[object] | object]
+Ints = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 
-class Subscription:
-    """One subscription of a client. It stays while the client is open, over any number of connections."""
+class Came(Protocol):
+    def __len__(self) -> int: ...
 
-    def __init__(
-        self,
-        client: Client,
-        number: int,
-        space: str,
-        predicate: str,
-        deliver: Deliver | None,
-        batches: bool = False,
-        on_slow: str = "",
-        durable: str = "",
-    ) -> None:
-        self.number = number
-        self.space = space
-        self.predicate = predicate
-        self.on_slow = on_slow
-        self.durable = durable
-        self.id = 0
-        """Its id in the network, which may be another after a reconnection."""
-        self.narrowed: str | None = None
-        """What the broker made of the predicate, if its rights allow less than was asked for."""
+    def to_dicts(self) -> list[Any]: ...
+
+
+W = TypeVar("W", bound=Came)
+
+
+class Inbox(Generic[W]):
+    """What has come and was not taken yet, and the task that hands it to a callback."""
+
+    def __init__(self, client: Client, deliver: Deliver | None, batches: bool) -> None:
         self.missed = 0
         """Events that the broker left out because this client was slow."""
         self._client = client
         self._deliver = deliver
         self._batches = batches
-        self._waiting: deque[EventBatch] = deque()
+        self._waiting: deque[W] = deque()
         self._came = asyncio.Event()
         self._ended = False
         self._pump = asyncio.create_task(self._hand_over()) if deliver is not None else None
 
-    async def change(self, predicate: str) -> None:
-        """Asks for something else from now on; what matches both before and after is not lost."""
-        await self._client.change(self, predicate)
-
-    async def unsubscribe(self) -> None:
-        await self._client.unsubscribe(self)
-
     # --- from the client
 
-    def take(self, batch: EventBatch, missed: int) -> None:
+    def take(self, batch: W, missed: int) -> None:
         self.missed += missed
         if not self._ended:
             self._waiting.append(batch)
@@ -88,7 +77,7 @@ class Subscription:
 
     # --- to the program
 
-    async def next_batch(self) -> EventBatch | None:
+    async def next_batch(self) -> W | None:
         """None when it has ended."""
         while not self._waiting:
             if self._ended:
@@ -108,7 +97,90 @@ class Subscription:
                     if inspect.isawaitable(result):
                         await result
                 except Exception as reason:
-                    self._client.callback_failed(self, reason)
+                    self._client.callback_failed(reason)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivered:
+    """Events that satisfy some of many subscriptions, each once.
+
+    Event i satisfies those at the places `places[ends[i - 1]:ends[i]]` of the list that was subscribed to.
+    """
+
+    events: EventBatch
+    ends: Ints
+    places: Ints
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def to_dicts(self) -> list[tuple[dict[str, Any], list[int]]]:
+        """Each event with the places of the subscriptions that it satisfies."""
+        parts = np.split(self.places, self.ends[:-1])
+        return [(event, mine.tolist()) for event, mine in zip(self.events.to_dicts(), parts, strict=True)]
+
+
+class Subscriptions(Inbox[Delivered]):
+    """Many subscriptions of one space as one: an event comes once, with all of them that it satisfies."""
+
+    def __init__(
+        self, client: Client, first: int, space: str, predicates: list[str], deliver: Deliver | None, on_slow: str
+    ) -> None:
+        super().__init__(client, deliver, batches=True)
+        self.first = first
+        self.space = space
+        self.predicates = predicates
+        self.on_slow = on_slow
+        self.ids: list[int] = []
+
+    @property
+    def end_number(self) -> int:
+        return self.first + len(self.predicates)
+
+    async def unsubscribe(self) -> None:
+        await self._client.unsubscribe_many(self)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivered:
+        found = await self.next_batch()
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+
+class Subscription(Inbox[EventBatch]):
+    """One subscription of a client. It stays while the client is open, over any number of connections."""
+
+    def __init__(
+        self,
+        client: Client,
+        number: int,
+        space: str,
+        predicate: str,
+        deliver: Deliver | None,
+        batches: bool = False,
+        on_slow: str = "",
+        durable: str = "",
+    ) -> None:
+        super().__init__(client, deliver, batches)
+        self.number = number
+        self.space = space
+        self.predicate = predicate
+        self.on_slow = on_slow
+        self.durable = durable
+        self.id = 0
+        """Its id in the network, which may be another after a reconnection."""
+        self.narrowed: str | None = None
+        """What the broker made of the predicate, if its rights allow less than was asked for."""
+
+    async def change(self, predicate: str) -> None:
+        """Asks for something else from now on; what matches both before and after is not lost."""
+        await self._client.change(self, predicate)
+
+    async def unsubscribe(self) -> None:
+        await self._client.unsubscribe(self)
 
 
 class Stream(Generic[T]):

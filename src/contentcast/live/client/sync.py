@@ -11,7 +11,8 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, TypeVar
 
-from contentcast.live.client.client import Advertised, Client, connect
+from contentcast.live.client.client import Advertised, Client
+from contentcast.live.client.connecting import connect
 from contentcast.live.client.publishing import Receipt
 from contentcast.live.client.subscribing import Stream, Subscription
 from contentcast.model import EventBatch, Space

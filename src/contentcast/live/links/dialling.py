@@ -14,8 +14,8 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from contentcast.live.address import Address
 from contentcast.live.links.connection import Connection
+from contentcast.live.settings.address import Address
 
 FIRST_WAIT_S: Final = 0.1
 LONGEST_WAIT_S: Final = 5.0

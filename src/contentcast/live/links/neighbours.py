@@ -22,10 +22,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from contentcast.live.address import Address, AddressError, read_address
-from contentcast.live.limits import Limits
 from contentcast.live.links.connection import Connection
 from contentcast.live.links.dialling import BackOff, dial
+from contentcast.live.settings.address import Address, AddressError, read_address
+from contentcast.live.settings.limits import Limits
 from contentcast.wire import Message, encode, frame, spaces_of
 from contentcast.wire.client import Addresses, Beat, Direct, Failed, Hello, Welcome
 
@@ -50,7 +50,7 @@ class Host(Protocol):
 
     def link_lost(self, link: str, reason: str) -> None: ...
 
-    def check_broker(self, connection: Connection, name: str, version: int, protocol: str) -> str:
+    def check_broker(self, connection: Connection, name: str, protocol: str) -> str:
         """Why this broker is refused; empty if it is not."""
         ...
 
@@ -162,7 +162,7 @@ class Neighbours:
 
     def welcomed(self, connection: Connection, calling: Calling, welcome: Welcome) -> None:
         """The answer to a call of ours."""
-        problem = self._host.check_broker(connection, welcome.name, welcome.version, welcome.protocol)
+        problem = self._host.check_broker(connection, welcome.name, welcome.protocol)
         if problem:
             self.refused(calling, problem)
             connection.close()

@@ -5,17 +5,19 @@ Rule: nothing here holds a secret, and nothing here grows with the number of eve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from contentcast.live.access import AccessError
-from contentcast.live.sessions import Session
+from contentcast.live.looking.hops import explain, hop
+from contentcast.live.serving.sessions import Session
+from contentcast.live.settings.access import AccessError
 from contentcast.model import ContentcastError
 from contentcast.wire.client import Ask
 
 if TYPE_CHECKING:
     from contentcast.live.broker import Broker
 
-MOST_CLIENTS = 1_000
+MOST_CLIENTS: Final = 1_000
+QUESTIONS: Final = ("state", "subscriptions", "hop", "explain")
 
 
 def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
@@ -63,9 +65,22 @@ def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
 
 
 def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
+    if ask.what in QUESTIONS and not broker.serving.access.of(session.identity).operate:
+        raise AccessError(f"{session.identity or 'who shows no identity'} may not look inside; see the right operate")
     match ask.what:
         case "state":
-            if not broker.serving.access.of(session.identity).operate:
-                raise AccessError(f"{session.identity or 'who shows no identity'} may not look inside; see the right operate")
             return state(broker, with_router=bool(ask.document.get("router")))
-    raise ContentcastError(f"a broker can be asked for spaces and state, not for {ask.what!r}")
+        case "subscriptions":
+            return {"subscriptions": [_counted(broker, name, count) for name, count in broker.deliveries.accepted().items()]}
+        case "hop":
+            return hop(broker, ask.document)
+        case "explain":
+            return explain(broker, ask.document)
+    raise ContentcastError(f"a broker can be asked for {', '.join(QUESTIONS)}, not for {ask.what!r}")
+
+
+def _counted(broker: Broker, name: str, count: int) -> dict[str, Any]:
+    standing = broker.deliveries.standing(name)
+    assert standing is not None
+    client = standing.session.name
+    return {"id": standing.id, "client": client, "space": standing.space.name, "predicate": standing.text, "accepted": count}

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from contentcast.language import parse_predicate
-from contentcast.matching.scan import truth
+from contentcast.match_index import MatchIndex
 from contentcast.model import ContentcastError, EventBatch, Predicate, Space, covers
 from contentcast.model.errors import nearest
-from contentcast.model.predicates.spelling import tree_of
 
 EVERYBODY: Final = "*"
 EVERYTHING: Final = "TRUE"
@@ -102,10 +104,17 @@ def check_publication(rights: Rights, identity: str, events: EventBatch) -> None
         raise AccessError(f"{who} may not publish to {space.name}; it needs the right publish")
     if allowed.is_anything:
         return
-    tree = tree_of(allowed)
-    for row, event in enumerate(events.to_dicts()):
-        if truth(tree, event) is not True:
-            raise AccessError(f"event {row}: {who} may publish to {space.name} only where {_text(rights.publish, space)}")
+    counts = _index(allowed).match_counts(events).to_numpy()
+    if not counts.all():
+        row = int(np.argmin(counts))
+        raise AccessError(f"event {row}: {who} may publish to {space.name} only where {_text(rights.publish, space)}")
+
+
+@lru_cache(maxsize=256)
+def _index(allowed: Predicate) -> MatchIndex:
+    index = MatchIndex(allowed.space)
+    index.add(0, allowed)
+    return index
 
 
 def _text(rights: Mapping[str, str], space: Space) -> str | None:
@@ -117,9 +126,14 @@ def _allowed(rights: Mapping[str, str], space: Space) -> Predicate | None:
     if text is None:
         return None
     try:
-        return parse_predicate(space, text)
+        return _parsed(space, text)
     except ContentcastError as reason:
         raise AccessError(f"the right {text!r} does not fit the space {space.name}: {reason}") from None
+
+
+@lru_cache(maxsize=1024)
+def _parsed(space: Space, text: str) -> Predicate:
+    return parse_predicate(space, text)
 
 
 def read_access(told: Mapping[str, Any], folder: Path) -> Access:

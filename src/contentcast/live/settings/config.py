@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from contentcast.live.access import Access, read_access
-from contentcast.live.address import Address, read_address
-from contentcast.live.limits import ON_SLOW, Limits, OnSlow, read_limits
-from contentcast.live.tls import Tls, read_tls
+from contentcast.live.settings.access import Access, read_access
+from contentcast.live.settings.address import Address, read_address
+from contentcast.live.settings.limits import ON_SLOW, Limits, OnSlow, read_limits
+from contentcast.live.settings.tls import Tls, read_tls
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import nearest
 

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from contentcast.live.address import AddressError
-from contentcast.live.inspection import state
+from contentcast.live.looking.inspection import state
+from contentcast.live.settings.address import AddressError
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.live.limits import LimitError, Limits, OnSlow
 from contentcast.live.links.connection import Connection
+from contentcast.live.settings.limits import LimitError, Limits, OnSlow
 from contentcast.model import Space
 from contentcast.wire import frame
 from contentcast.wire.client import encode_delivery
@@ -122,8 +122,8 @@ class Session:
 
 
 def sort_into(slots: Ints, rows: Ints, numbers: Ints) -> tuple[Ints, Ints, Ints, list[tuple[int, int, int]]]:
-    """Pairs in the order of their sessions, then of their rows; and for each session where its part begins and ends."""
-    order = np.lexsort((rows, slots))
+    """Pairs in the order of their sessions, rows and numbers; and for each session where its part begins and ends."""
+    order = np.lexsort((numbers, rows, slots))
     slots, rows, numbers = slots[order], rows[order], numbers[order]
     begins = np.flatnonzero(np.diff(slots, prepend=-2))
     ends = np.append(begins[1:], len(slots))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from contentcast.live.limits import LimitError, Limits
+from contentcast.live.settings.limits import LimitError, Limits
 from contentcast.model import ContentcastError, Space, SpaceError
 from contentcast.model.errors import nearest
 from contentcast.wire import SpaceVersions

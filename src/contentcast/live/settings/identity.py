@@ -1,7 +1,8 @@
 """Who a broker is over all its lives: its name, and how often it has started.
 
 With a data folder both stand in `identity.json` there; the number grows with every start. Without one, the time of the start
-serves as the number: it grows as well, as long as the machine's clock does not go back.
+serves as the number, in quarters of a second since 2026: it grows as well, as long as the machine's clock does not go back.
+Numbers stay below 2^31, because routers put them above 32 bits of their own.
 Rule: the file is replaced as a whole, and is on disk before anybody is told the number.
 """
 
@@ -18,6 +19,8 @@ from typing import Final
 from contentcast.model import ContentcastError
 
 FILE: Final = "identity.json"
+EPOCH_S: Final = 1_767_225_600
+STARTS_PER_S: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Identity:
 def begin_life(name: str, data: Path | None) -> Identity:
     """`name` empty: the one of the last life, or a new one."""
     if data is None:
-        return Identity(name or f"broker-{secrets.token_hex(3)}", time.time_ns() // 1000)
+        return Identity(name or f"broker-{secrets.token_hex(3)}", int((time.time() - EPOCH_S) * STARTS_PER_S))
     data.mkdir(parents=True, exist_ok=True)
     path = data / FILE
     before: dict[str, object] = {}

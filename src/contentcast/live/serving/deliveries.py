@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.live.sessions import Session, Standing, sort_into
+from contentcast.live.serving.sessions import Session, Standing, sort_into
 from contentcast.routing.contract import Deliver
 from contentcast.wire.client import encode_events
 
@@ -30,12 +30,16 @@ class Listed(NamedTuple):
     slots: Ints
     numbers: Ints
     sessions: list[Session]
+    names: list[str]
+    counts: Ints
+    """How many events each has accepted since the list was made."""
 
 
 class Deliveries:
     def __init__(self) -> None:
         self._standing: dict[str, Standing] = {}
         self._listed: dict[int, Listed] = {}
+        self._accepted: dict[str, int] = {}
         self.events = 0
         """Deliveries: (event, client) pairs."""
         self.orphans = 0
@@ -46,18 +50,33 @@ class Deliveries:
 
     def take(self, name: str, standing: Standing) -> None:
         self._standing[name] = standing
-        self._listed.clear()
+        self._forget_lists()
 
     def drop(self, name: str) -> None:
         if self._standing.pop(name, None) is not None:
-            self._listed.clear()
+            self._forget_lists()
+            self._accepted.pop(name, None)
 
     def standing(self, name: str) -> Standing | None:
         return self._standing.get(name)
 
+    def accepted(self) -> dict[str, int]:
+        """For each subscription how many events it has accepted."""
+        self._forget_lists()
+        return {name: self._accepted.get(name, 0) for name in self._standing}
+
+    def _forget_lists(self) -> None:
+        for listed in self._listed.values():
+            for at in np.flatnonzero(listed.counts).tolist():
+                name = listed.names[at]
+                if name in self._standing:
+                    self._accepted[name] = self._accepted.get(name, 0) + int(listed.counts[at])
+        self._listed.clear()
+
     def perform(self, effect: Deliver) -> None:
         listed = self._find(effect.subscribers)
         who = effect.who
+        np.add.at(listed.counts, who, 1)
         slots, rows, numbers = listed.slots[who], effect.rows, listed.numbers[who]
         if len(slots) and int(slots.min()) < 0:
             here = np.flatnonzero(slots >= 0)
@@ -101,6 +120,7 @@ class Deliveries:
                 sessions.append(standing.session)
             slots[at], numbers[at] = slot, standing.number
         if len(self._listed) >= KEPT_LISTS:
-            self._listed.clear()
-        found = self._listed[id(subscribers)] = Listed(subscribers, slots, numbers, sessions)
+            self._forget_lists()
+        counts = np.zeros(len(names), np.int64)
+        found = self._listed[id(subscribers)] = Listed(subscribers, slots, numbers, sessions, names, counts)
         return found

@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from contentcast.language import PredicateError, parse_many, parse_predicate, print_predicate
-from contentcast.live.access import Access, AccessError, check_publication, narrowed
-from contentcast.live.deliveries import Deliveries
-from contentcast.live.limits import ON_SLOW, LimitError, Limits, OnSlow
 from contentcast.live.links.connection import Connection
-from contentcast.live.sessions import Session, Standing
-from contentcast.live.spaces import LiveSpaces
-from contentcast.live.tls import proven_name
+from contentcast.live.serving.deliveries import Deliveries
+from contentcast.live.serving.sessions import Session, Standing
+from contentcast.live.serving.spaces import LiveSpaces
+from contentcast.live.settings.access import Access, AccessError, check_publication, narrowed
+from contentcast.live.settings.limits import ON_SLOW, LimitError, Limits, OnSlow
+from contentcast.live.settings.tls import proven_name
 from contentcast.model import (
     Advertisement,
     Constraint,
@@ -105,6 +105,12 @@ class Serving:
             Spaces: self._declare,
             Ask: self._ask,
         }
+
+    def reload(self, limits: Limits, access: Access, on_slow: OnSlow) -> None:
+        """From now on these hold, for those who are connected too."""
+        self.limits, self.access, self.on_slow = limits, access, on_slow
+        for session in self.sessions.values():
+            session.limits = limits
 
     # --- coming and going
 
@@ -300,7 +306,9 @@ class Serving:
     # --- events
 
     def _post(self, session: Session, post: Post) -> None:
-        if post.publisher and post.number <= self._last.get(self._publisher(session, post), 0):
+        publisher = self._publisher(session, post) if post.publisher else ""
+        if publisher and post.number <= self._last.get(publisher, 0):
+            self.publish()  # an answer is for all up to its number
             session.connection.send(Done(post.number, {"duplicate": True}, post=True))
             return
         try:
@@ -309,6 +317,11 @@ class Serving:
         except ContentcastError as reason:
             session.connection.send(replace(failure(post.number, reason), post=True))
             return
+        if publisher:
+            self._last[publisher] = post.number
+            self._last.move_to_end(publisher)
+            if len(self._last) > KEPT_PUBLISHERS:
+                self._last.popitem(last=False)
         self._posts.setdefault(post.events.space, []).append((session, post))
 
     def _publisher(self, session: Session, post: Post) -> str:
@@ -329,8 +342,13 @@ class Serving:
             count = len(events)
             numbers = pa.array(np.arange(self._next_event, self._next_event + count))
             self._next_event += count
-            self._host.handle(Published(EventBatch(space, events.records, numbers)))
-            self.published += count
+            try:
+                self._host.handle(Published(EventBatch(space, events.records, numbers)))
+            except ContentcastError as reason:
+                for session, post in posted:
+                    session.connection.send(replace(failure(post.number, reason), post=True))
+                posted.clear()
+            self.published += count if posted else 0
         self._accept(posts)
 
     def _accept(self, posts: dict[Space, list[tuple[Session, Post]]]) -> None:
@@ -340,12 +358,6 @@ class Serving:
             for session, post in posted:
                 session.posted += len(post.events)
                 highest[session] = max(highest.get(session, 0), post.number)
-                if post.publisher:
-                    name = self._publisher(session, post)
-                    self._last[name] = max(self._last.get(name, 0), post.number)
-                    self._last.move_to_end(name)
-        while len(self._last) > KEPT_PUBLISHERS:
-            self._last.popitem(last=False)
         for session, number in highest.items():
             session.connection.send(Done(number, post=True))
 

@@ -1,0 +1,180 @@
+"""Live brokers: events published, matched and delivered over real sockets, by a broker process and client processes.
+
+Every row runs a broker as a process of its own; the publisher and the subscribers are in this process. Rates are of whole
+events from `publish` to the broker's acceptance, or to the subscriber's hands. The ratio is that to the first row of a table,
+measured in the same run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import contentcast as cc
+from benchmarks.report import Result, Table, human, times
+from contentcast.model import EventBatch
+from contentcast.workload import scenario
+
+SEED = 1
+BATCH = 1_000
+
+
+@asynccontextmanager
+async def broker(*words: str) -> AsyncIterator[str]:
+    """A broker process; its address."""
+    command = [sys.executable, "-m", "contentcast.cli", "broker", "--json", "--listen", "contentcast://127.0.0.1:0", *words]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert running.stdout is not None
+        yield json.loads(await asyncio.to_thread(running.stdout.readline))["listen"][0]
+    finally:
+        running.terminate()
+        running.wait()
+
+
+async def filters(size: int, events: int) -> dict[str, Any]:
+    """One subscriber with so many filters of the market workload, and a publisher; in batches and one by one."""
+    market = scenario("market", seed=SEED)
+    batch = EventBatch.from_arrow(market.space, market.events(events))
+    one_by_one = batch.slice(0, max(1, events // 10)).to_dicts()
+    async with broker() as url, cc.connect(url) as publisher, cc.connect(url, most_waiting=10**9) as subscriber:
+        await publisher.declare(market.space)
+        texts = market.subscriptions(size)["predicate"].to_pylist()
+        await subscriber.subscribe_many(market.space.name, texts)
+        parts = [batch.slice(at, BATCH) for at in range(0, events, BATCH)]
+        await publisher.publish(market.space, parts[0])  # trees are grown
+        begun = time.perf_counter()
+        for part in parts:
+            await publisher.publish(market.space, part, wait=False)
+        await publisher.flush()
+        batches_s = time.perf_counter() - begun
+        begun = time.perf_counter()
+        for event in one_by_one:
+            await publisher.publish(market.space, event, wait=False)
+        await publisher.flush()
+        singles_s = time.perf_counter() - begun
+        delivered = (await publisher.ask("state"))["delivered"]
+    return {
+        "filters": size,
+        "in batches, events/s": events / batches_s,
+        "one by one, events/s": len(one_by_one) / singles_s,
+        "delivered": delivered,
+    }
+
+
+async def fan_out(clients: int, events: int) -> dict[str, Any]:
+    """So many clients that all want everything."""
+    market = scenario("market", seed=SEED)
+    batch = EventBatch.from_arrow(market.space, market.events(events))
+    async with broker() as url, cc.connect(url) as publisher:
+        await publisher.declare(market.space)
+        came = [0] * clients
+        others = [await cc.connect(url, most_waiting=10**9) for _ in range(clients)]
+
+        def take(at: int) -> Any:
+            def count(part: EventBatch) -> None:
+                came[at] += len(part)
+
+            return count
+
+        for at, each in enumerate(others):
+            await each.subscribe(market.space.name, "TRUE", deliver=take(at), batches=True)
+        await publisher.publish(market.space, batch.slice(0, 1))  # trees are grown
+        while sum(came) < clients:
+            await asyncio.sleep(0.002)
+        came[:] = [0] * clients
+        begun = time.perf_counter()
+        for at in range(0, events, BATCH):
+            await publisher.publish(market.space, batch.slice(at, BATCH), wait=False)
+        while sum(came) < clients * events:
+            await asyncio.sleep(0.002)
+        took_s = time.perf_counter() - begun
+        for each in others:
+            await each.close()
+    return {"clients": clients, "deliveries/s": clients * events / took_s}
+
+
+async def latency(events: int, every_s: float) -> dict[str, Any]:
+    """One event at a time through three brokers in a line: from publish to the subscriber's callback."""
+    market = scenario("market", seed=SEED)
+    rows = EventBatch.from_arrow(market.space, market.events(events)).to_dicts()
+    async with (
+        broker("--name", "a") as a,
+        broker("--name", "b", "--neighbour", a) as b,
+        broker("--name", "c", "--neighbour", b) as c,
+        cc.connect(a) as publisher,
+        cc.connect(c) as subscriber,
+    ):
+        await publisher.declare(market.space)
+        while market.space.name not in await subscriber.spaces():
+            await asyncio.sleep(0.01)
+        took: list[float] = []
+        sent_at: list[float] = []
+        await subscriber.subscribe(
+            market.space.name, "TRUE", deliver=lambda _: took.append(time.perf_counter() - sent_at[len(took)])
+        )
+        while (await publisher.ask("state", router=True))["router"]["subscriptions"].get("c") is None:
+            await asyncio.sleep(0.01)
+        for at, row in enumerate(rows):
+            sent_at.append(time.perf_counter())
+            await publisher.publish(market.space, row, wait=False)
+            await asyncio.sleep(every_s)
+            if at == events // 10:
+                while len(took) <= at:
+                    await asyncio.sleep(0.001)
+        while len(took) < events:
+            await asyncio.sleep(0.001)
+    ordered = sorted(took[events // 10 :])  # the first ones wait for trees to grow
+    return {
+        "events/s": 1 / every_s,
+        "p50 ms": 1000 * ordered[len(ordered) // 2],
+        "p99 ms": 1000 * ordered[int(0.99 * len(ordered))],
+    }
+
+
+def run(quick: bool) -> Result:
+    sizes = [10, 1_000] if quick else [10, 1_000, 10_000]
+    events = 20_000 if quick else 200_000
+    rows = [asyncio.run(filters(size, events)) for size in sizes]
+    fans = [asyncio.run(fan_out(clients, events // clients)) for clients in ((1, 10) if quick else (1, 10, 100))]
+    late = asyncio.run(latency(200 if quick else 2_000, 0.002))
+    first, single = rows[0]["in batches, events/s"], rows[0]["one by one, events/s"]
+    tables = [
+        Table(
+            "Filters at one broker, events of the market workload",
+            ["filters", "in batches, /s", "slower than first", "one by one, /s", "slower than first"],
+            [
+                [
+                    f"{row['filters']:,}",
+                    human(row["in batches, events/s"]),
+                    times(first / row["in batches, events/s"]),
+                    human(row["one by one, events/s"]),
+                    times(single / row["one by one, events/s"]),
+                ]
+                for row in rows
+            ],
+        ),
+        Table(
+            "Fan-out: clients that all want everything",
+            ["clients", "deliveries/s"],
+            [[str(row["clients"]), human(row["deliveries/s"])] for row in fans],
+        ),
+        Table(
+            "Three brokers in a line, one event at a time",
+            ["events/s", "p50 ms", "p99 ms"],
+            [[f"{late['events/s']:.0f}", f"{late['p50 ms']:.2f}", f"{late['p99 ms']:.2f}"]],
+        ),
+    ]
+    notes = [
+        f"Batches have {BATCH:,} events; one by one, the client gathers what is published within one wake-up.",
+        "Publisher, subscribers and broker share the machine's cores; a client of this package takes as much as the broker.",
+        "Peers (rabbitmq-server, activemq, nats-server, mosquitto) are not part of this run.",
+    ]
+    about = ["Events over real sockets: a broker process, and clients in the process that measures."]
+    return Result("live", "Live brokers", about, tables, notes, {"filters": rows, "fan_out": fans, "latency": late}, quick)

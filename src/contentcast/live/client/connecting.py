@@ -1,0 +1,65 @@
+"""`connect`: to be awaited, or to be entered with `async with`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+from contentcast.live.client.client import Client
+from contentcast.live.client.conversation import OnChange
+from contentcast.live.client.subscribing import MOST_WAITING
+from contentcast.live.settings.address import read_addresses
+from contentcast.live.settings.tls import client_context
+
+
+class Connecting:
+    """What `connect` returns: to be awaited, or to be entered with `async with`."""
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        self._make = make
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._make().open().__await__()
+
+    async def __aenter__(self) -> Client:
+        self._client = await self._make().open()
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+
+def connect(
+    url: str | Iterable[str] = "contentcast://127.0.0.1",
+    *,
+    name: str = "",
+    token: str = "",
+    authority: str | None = None,
+    certificate: str | None = None,
+    key: str | None = None,
+    reconnect: bool = True,
+    on_change: OnChange | None = None,
+    most_waiting: int = MOST_WAITING,
+) -> Connecting:
+    """A client of the broker at `url`, or of any of several (a list, or commas between them).
+
+    `authority`, `certificate` and `key` are PEM files for contentcasts://; `token` is a signed one. `on_change` is called with
+    "lost", "trying", "connected", "refused" or "failed", and what it is about.
+    """
+    addresses = read_addresses(url if isinstance(url, str) else list(url))
+
+    def make() -> Client:
+        tls = client_context(authority, certificate, key) if any(each.secure for each in addresses) else None
+        return Client(
+            addresses,
+            name=name,
+            token=token,
+            tls=tls,
+            reconnect=reconnect,
+            on_change=on_change,
+            most_waiting=most_waiting,
+        )
+
+    return Connecting(make)

@@ -1,0 +1,267 @@
+"""A client's conversation with its broker: one connection after the other, requests and their answers.
+
+    connected    a request is sent, its answer ends it
+    lost         requests wait, publishing fills its window, then waits
+    connected    everything is said again that the broker must know, by itself
+
+Rule: an error is raised by the call that made the mistake. What cannot be (a name that is taken, a token that is refused) ends
+the client, and every call says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, Self, TypeAlias
+
+from contentcast.live.client.publishing import Publishing
+from contentcast.live.errors import LiveError, NotConnected, error_of
+from contentcast.live.links.connection import Connection
+from contentcast.live.links.dialling import BackOff, dial
+from contentcast.live.links.turns import Turns
+from contentcast.live.settings.address import Address
+from contentcast.model import ContentcastError
+from contentcast.wire import Message, SpaceVersions, WireError, decode
+from contentcast.wire.client import Beat, Delivery, Done, Failed, Hello, Spaces, Welcome
+
+GREETING_S: Final = 5.0
+BEAT_EVERY_S: Final = 1.0
+DEAD_AFTER_S: Final = 10.0
+"""A broker that was silent for so long is given up, and another address is tried."""
+FATAL: Final = frozenset({"access", "name-taken"})
+MOST_MESSAGE_BYTES: Final = 64 * 2**20
+
+OnChange: TypeAlias = Callable[[str, str], object]
+
+
+class Conversation(ABC):
+    """The part of a client that knows about connections; `Client` has the verbs."""
+
+    def __init__(
+        self,
+        addresses: tuple[Address, ...],
+        *,
+        name: str = "",
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
+        reconnect: bool = True,
+        on_change: OnChange | None = None,
+    ) -> None:
+        self.name = name or f"client-{secrets.token_hex(4)}"
+        self.broker = ""
+        """The name of the broker that it is connected to."""
+        self.reconnections = 0
+        self._addresses = addresses
+        self._token, self._key = token, secrets.token_hex(16)
+        self._tls = tls
+        self._reconnect = reconnect
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._turns = Turns(self._loop, self._turn)
+        self._versions = SpaceVersions()
+        self._requests: dict[int, tuple[Message, asyncio.Future[dict[str, Any]]]] = {}
+        self._next_request = 1
+        self._connection: Connection | None = None
+        self._welcome: asyncio.Future[Welcome] | None = None
+        self._gone = asyncio.Event()
+        self._closed: ContentcastError | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._refusal: ContentcastError | None = None
+        # Numbers begin anew with every client, so its publisher is another one than that of a namesake before it.
+        self._publishing = Publishing(f"{self.name}/{self._key[:8]}", self._send, self._turns.want)
+
+    @abstractmethod
+    def _say_again(self) -> None:
+        """Everything that a broker must know which has heard nothing yet."""
+
+    @abstractmethod
+    def _deliver(self, delivery: Delivery) -> None: ...
+
+    @abstractmethod
+    def _end_inboxes(self) -> None: ...
+
+    @property
+    @abstractmethod
+    def _is_full(self) -> bool:
+        """Does so much wait for the program that the client does not read?"""
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None and self._connection.is_open
+
+    async def open(self) -> Self:
+        connection = await self._connect()
+        self._keeper = asyncio.create_task(self._keep(connection), name=f"{self.name} keeps its connection")
+        return self
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise self._closed
+
+    def _end(self, reason: ContentcastError) -> None:
+        if self._closed is None:
+            self._closed = reason
+        self._publishing.give_up(reason)
+        for _, future in self._requests.values():
+            if not future.done():
+                future.set_exception(reason)
+        self._requests.clear()
+        self._end_inboxes()
+
+    # --- one connection after the other
+
+    async def _connect(self) -> Connection:
+        """To the first address that answers."""
+        reasons = []
+        for address in self._addresses:
+            try:
+                return await self._greet(address)
+            except OSError as reason:
+                said = reason.strerror or str(reason)
+                reasons.append(f"{address}: {said}")
+        raise NotConnected(f"no broker answers: {'; '.join(reasons)}. `contentcast broker` starts one")
+
+    async def _greet(self, address: Address) -> Connection:
+        self._gone = asyncio.Event()
+        self._welcome = self._loop.create_future()
+
+        def make() -> Connection:
+            return Connection(self, self._turns, dialled=True, most_bytes=MOST_MESSAGE_BYTES)
+
+        connection = await dial(address, make, self._tls)
+        connection.send(Hello("client", self.name, token=self._token, key=self._key))
+        try:
+            async with asyncio.timeout(GREETING_S):
+                welcome = await self._welcome
+        except TimeoutError:
+            connection.abort()
+            raise TimeoutError(f"it does not say who it is within {GREETING_S:g} s") from None
+        self.broker = welcome.name
+        self._publishing.window_events = max(1, welcome.window_events)
+        self._publishing.window_bytes = max(1, welcome.window_bytes)
+        self._connection = connection
+        return connection
+
+    async def _keep(self, connection: Connection) -> None:
+        """Beats while it lasts, and connects again."""
+        while True:
+            while not self._gone.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(BEAT_EVERY_S):
+                        await self._gone.wait()
+                now = self._loop.time()
+                if now - connection.heard_at > DEAD_AFTER_S and not self._is_full:
+                    connection.abort()
+                elif connection.is_open:
+                    connection.send(Beat(sent=now))
+            self._connection = None
+            if self._refusal is not None or not self._reconnect:
+                self._end(self._refusal or NotConnected(f"the connection to {self.broker} was lost", "lost"))
+                return
+            self._tell("lost", self.broker)
+            back_off = BackOff()
+            while True:
+                try:
+                    connection = await self._connect()
+                    break
+                except NotConnected as reason:
+                    self._tell("trying", str(reason))
+                except ContentcastError as reason:
+                    self._end(reason)
+                    return
+                await asyncio.sleep(back_off.wait_s())
+            self.reconnections += 1
+            self._say_again()
+            self._tell("connected", self.broker)
+
+    def _tell(self, what: str, about: str) -> None:
+        if self._on_change is not None:
+            self._on_change(what, about)
+
+    # --- requests
+
+    async def _request(self, make: Callable[[int], Message]) -> dict[str, Any]:
+        self._check_open()
+        number = self._next_request
+        self._next_request += 1
+        message = make(number)
+        future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self._requests[number] = (message, future)
+        self._publishing.send_gathered()
+        self._send(message)
+        try:
+            return await future
+        finally:
+            self._requests.pop(number, None)
+
+    def _send(self, message: Message) -> None:
+        if self._connection is not None and self._connection.is_open:
+            self._connection.send(message)
+
+    # --- what comes
+
+    def made(self, connection: Connection) -> None:
+        self._refusal = None
+
+    def arrived(self, connection: Connection, payloads: list[bytes]) -> None:
+        for payload in payloads:
+            try:
+                self._hear(connection, decode(payload, self._versions))
+            except ContentcastError as reason:
+                self._refusal = LiveError(f"broker {self.broker} sent what cannot be read: {reason}", "message")
+                connection.abort()
+                return
+
+    def broken(self, connection: Connection, reason: WireError) -> None:
+        if self._welcome is not None and not self._welcome.done():
+            self._welcome.set_exception(LiveError(str(reason), "message"))
+        connection.abort()
+
+    def lost(self, connection: Connection, reason: str) -> None:
+        if self._welcome is not None and not self._welcome.done():
+            self._welcome.set_exception(ConnectionError(reason))
+        self._gone.set()
+
+    def _hear(self, connection: Connection, message: Message) -> None:
+        match message:
+            case Delivery():
+                self._deliver(message)
+            case Done(request, document, post):
+                if post:
+                    self._publishing.done(message)
+                elif request in self._requests and not self._requests[request][1].done():
+                    self._requests[request][1].set_result(document)
+            case Failed():
+                self._failed(message)
+            case Spaces():
+                for space in message.read():
+                    self._versions.declare(space)
+            case Beat(sent=sent):
+                if sent:
+                    connection.send(Beat(heard=sent))
+            case Welcome():
+                if self._welcome is not None and not self._welcome.done():
+                    self._welcome.set_result(message)
+            case _:
+                raise WireError(f"a broker does not say {type(message).__name__} to a client")
+
+    def _failed(self, failed: Failed) -> None:
+        reason = error_of(failed)
+        if failed.post:
+            self._publishing.failed(failed.request, reason)
+        elif failed.request:
+            if failed.request in self._requests and not self._requests[failed.request][1].done():
+                self._requests[failed.request][1].set_exception(reason)
+        else:
+            if failed.code in FATAL or not self._reconnect:
+                self._refusal = reason
+            if self._welcome is not None and not self._welcome.done():
+                self._welcome.set_exception(reason if failed.code in FATAL else ConnectionError(failed.reason))
+            self._tell("refused", failed.reason)
+
+    def _turn(self) -> None:
+        self._publishing.send_gathered()

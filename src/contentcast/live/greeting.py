@@ -1,0 +1,39 @@
+"""The first message of a connection: is it one that this broker can answer, and is the other broker who it says it is?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from contentcast.live.settings.config import BrokerConfig
+from contentcast.live.settings.tls import proven_name
+from contentcast.wire import Message, WireError
+from contentcast.wire.client import PROTOCOL_VERSION, Hello
+
+MOST_NAME_CHARACTERS: Final = 200
+
+
+def check_greeting(message: Message) -> Hello:
+    """The `Hello`; a `WireError` says what is expected in place of anything else."""
+    if not isinstance(message, Hello):
+        raise WireError(f"the first message is Hello, not {type(message).__name__}")
+    if not message.least_version <= PROTOCOL_VERSION <= message.version:
+        spoken = f"{message.least_version} to {message.version}"
+        raise WireError(f"{message.name} speaks version {spoken}, this broker {PROTOCOL_VERSION}; upgrade one of them")
+    if not 0 < len(message.name) <= MOST_NAME_CHARACTERS or not message.name.isprintable():
+        raise WireError(f"a name has 1 to {MOST_NAME_CHARACTERS} characters that can be printed")
+    return message
+
+
+def check_broker(mine: str, config: BrokerConfig, certificate: Mapping[str, Any], name: str, protocol: str) -> str:
+    """Why the broker `mine` has no connection to this other one; empty if it may."""
+    if name == mine:
+        return f"two brokers are called {name}; give each a name of its own"
+    if protocol != config.protocol:
+        return f"{name} runs {protocol or 'no protocol'}, and {mine} runs {config.protocol}; a network runs one"
+    if config.tls is not None and config.tls.authority is not None:
+        proven = proven_name(certificate, "broker")
+        if proven != name:
+            shown = f"proves the name {proven!r}" if proven else "proves no broker's name"
+            return f"its certificate {shown}, and it says that it is {name}; it needs the URI contentcast://broker/{name}"
+    return ""

@@ -1,0 +1,205 @@
+"""Who may do what: TLS on both event loops, certificates of brokers and clients, tokens, and rights by content."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+import trustme
+import uvloop
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import contentcast as cc
+from contentcast.live.errors import LiveError
+from contentcast.live.settings.access import Access, Rights
+from contentcast.live.settings.address import read_address
+from contentcast.live.settings.tls import Tls
+from tests.live.stories import LIMIT_S, TRADE, TRADES, Net, knows_space, story, until, wanted_at
+
+SECURE = (read_address("contentcasts://127.0.0.1:0"),)
+
+
+class Papers:
+    """An authority, and the certificates that it has made."""
+
+    def __init__(self, folder: Path, name: str = "network") -> None:
+        self._folder = folder
+        self._authority = trustme.CA()
+        self.authority = folder / f"{name}.pem"
+        self._authority.cert_pem.write_to_path(str(self.authority))
+
+    def certificate(self, kind: str, name: str) -> tuple[Path, Path]:
+        made = self._authority.issue_cert("127.0.0.1", common_name=name)
+        # trustme writes host names only; the broker's name is a URI, so the certificate is made again with it.
+        return _with_uri(self._authority, made, f"contentcast://{kind}/{name}", self._folder / f"{kind}-{name}")
+
+    def tls(self, name: str) -> Tls:
+        certificate, key = self.certificate("broker", name)
+        return Tls(certificate, key, self.authority)
+
+
+def _with_uri(authority: trustme.CA, made: trustme.LeafCert, uri: str, path: Path) -> tuple[Path, Path]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    old = x509.load_pem_x509_certificate(made.cert_chain_pems[0].bytes())
+    signer = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
+    key = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
+    builder = x509.CertificateBuilder(
+        issuer_name=old.issuer,
+        subject_name=old.subject,
+        public_key=old.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=old.not_valid_before_utc,
+        not_valid_after=old.not_valid_after_utc,
+    )
+    for extension in old.extensions:
+        value = extension.value
+        if isinstance(value, x509.SubjectAlternativeName):
+            value = x509.SubjectAlternativeName([*value, x509.UniformResourceIdentifier(uri)])
+        builder = builder.add_extension(value, extension.critical)
+    signed = builder.sign(signer, hashes.SHA256())  # type: ignore[arg-type]
+    written = path.with_suffix(".pem"), path.with_suffix(".key")
+    written[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    written[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+        )
+    )
+    return written
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_events_cross_tls_whole(run: Callable[[Coroutine[Any, Any, None]], None], tmp_path: Path) -> None:
+    """Two brokers with mutual TLS, and text of many sizes: what comes is what was sent, byte for byte."""
+    papers = Papers(tmp_path)
+    texts = ["x" * size + str(size) for size in (0, 1, 100, 10_000, 70_000, 300_000, 1_000_000)]
+
+    async def told() -> None:
+        async with asyncio.timeout(LIMIT_S), Net() as net:
+            a = await net.broker("a", listen=SECURE, tls=papers.tls("a"))
+            b = await net.broker("b", a, listen=SECURE, tls=papers.tls("b"))
+            one = await net.client(a, authority=str(papers.authority))
+            other = await net.client(b, authority=str(papers.authority))
+            await one.declare(TRADES)
+            await knows_space(other)
+            stream = await other.events("trades", "price < 120").ready()
+            await wanted_at(a, "b")
+            for text in texts:
+                await one.publish("trades", {"issue": text, "price": 1.0})
+            for text in texts:
+                assert (await anext(stream))["issue"] == text
+
+    run(told())
+
+
+def test_a_broker_cannot_take_the_name_of_another(tmp_path: Path) -> None:
+    papers, strangers = Papers(tmp_path), Papers(tmp_path, "strangers")
+
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a = await net.broker("a", listen=SECURE, tls=papers.tls("a"))
+            thief = await net.broker("b", listen=SECURE, tls=papers.tls("c"))
+            thief.neighbours.keep(list(a.addresses))
+            await until(lambda: any("refused" in how for how in thief.neighbours.dialled.values()))
+            assert "it needs the URI contentcast://broker/b" in next(iter(thief.neighbours.dialled.values()))
+            stranger = await net.broker("d", listen=SECURE, tls=strangers.tls("d"))
+            stranger.neighbours.keep(list(a.addresses))
+            await until(lambda: any("certificate" in how for how in stranger.neighbours.dialled.values()))
+            assert not a.neighbours.links
+
+    told()
+
+
+RIGHTS = {
+    "desk-7": Rights(subscribe={"trades": "issue = 'IBM'"}),
+    "feed": Rights(publish={"trades": "price < 1000"}, declare=True),
+    "chief": Rights(publish={"*": "TRUE"}, subscribe={"*": "TRUE"}, declare=True, operate=True),
+}
+
+
+class Tokens:
+    """Who signs tokens: the key, and a token for anybody."""
+
+    def __init__(self) -> None:
+        self._key = Ed25519PrivateKey.generate()
+        self.public = self._key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+
+    def of(self, name: str, lasts_s: float = 600.0) -> str:
+        return jwt.encode({"sub": name, "exp": time.time() + lasts_s}, self._key, algorithm="EdDSA")
+
+
+@story
+async def test_rights_by_content() -> None:
+    tokens = Tokens()
+    async with Net() as net:
+        a = await net.broker("a", access=Access((tokens.public,), RIGHTS))
+        feed = await net.client(a, token=tokens.of("feed"))
+        desk = await net.client(a, token=tokens.of("desk-7"))
+        chief = await net.client(a, token=tokens.of("chief"))
+        await feed.declare(TRADES)
+        got: list[Any] = []
+        narrowed = await desk.subscribe("trades", "price < 120", deliver=got.append)
+        assert narrowed.narrowed == "issue = 'IBM' AND price < 120.0"
+        exact = await desk.subscribe("trades", "issue = 'IBM' AND price < 5")
+        assert exact.narrowed is None, "it asks for no more than it may see"
+        with pytest.raises(LiveError, match="may see nothing"):
+            await desk.subscribe("trades", "issue = 'SAP'")
+        everything = await chief.events("trades").ready()
+        await feed.publish("trades", [{"issue": "SAP", "price": 5.0}, TRADE])
+        assert [await anext(everything), await anext(everything)] == [{"issue": "SAP", "price": 5.0}, TRADE]
+        await until(lambda: got)
+        assert got == [TRADE]
+        with pytest.raises(LiveError, match="event 1: feed may publish to trades only where price < 1000"):
+            await feed.publish("trades", [TRADE, TRADE | {"price": 5000.0}])
+        for wrong in (desk.publish("trades", TRADE), feed.subscribe("trades"), desk.declare(cc.Space("x", y="int"))):
+            with pytest.raises(LiveError, match="may not"):
+                await wrong
+        with pytest.raises(LiveError, match="see the right operate"):
+            await desk.ask("state")
+        told = await chief.ask("state")
+        assert tokens.of("chief")[:20] not in str(told)
+
+
+@story
+async def test_a_token_that_is_forged_or_old_or_missing() -> None:
+    tokens, forger = Tokens(), Tokens()
+    async with Net() as net:
+        a = await net.broker("a", access=Access((tokens.public,), RIGHTS))
+        url = str(a.addresses[0])
+        for token, complaint in (
+            (forger.of("chief"), "Signature verification failed"),
+            (tokens.of("chief", lasts_s=-5), "expired"),
+            (jwt.encode({"sub": "chief", "exp": time.time() + 60}, "", algorithm="none"), "not accepted"),
+            ("garbage", "not accepted"),
+            ("", "who show a certificate or a token"),
+        ):
+            with pytest.raises(LiveError, match=complaint) as wrong:
+                await cc.connect(url, token=token)
+            assert wrong.value.code == "access"
+        assert not a.serving.sessions
+
+
+def test_a_client_is_known_by_its_certificate(tmp_path: Path) -> None:
+    papers = Papers(tmp_path)
+
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a = await net.broker("a", listen=SECURE, tls=papers.tls("a"), access=Access((), RIGHTS))
+            certificate, key = papers.certificate("client", "feed")
+            options = {"authority": str(papers.authority), "certificate": str(certificate), "key": str(key)}
+            feed = await net.client(a, **options)
+            await feed.declare(TRADES)
+            assert a.serving.sessions[feed.name].identity == "feed"
+
+    told()

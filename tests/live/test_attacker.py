@@ -1,0 +1,268 @@
+"""An attacker's script: whatever comes over the socket, only named errors go back, and nobody else notices.
+
+The seed of the mutated frames is printed; `CONTENTCAST_FUZZ_EXAMPLES` asks for more of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+import contentcast as cc
+from contentcast.live.broker import Broker
+from contentcast.live.settings.limits import Limits
+from contentcast.model import EventBatch
+from contentcast.wire import Interest, Known, Message, Publish, Unframer, decode, encode, frame
+from contentcast.wire.client import Ask, Beat, Direct, Failed, Hello, Post, Spaces, Subscribe, Welcome, Withdraw
+from tests.live.stories import TRADE, TRADES, Net, story, until
+
+LIMITS = Limits(greeting_s=0.5, connections=40, subscriptions_per_client=100, predicate_bytes=1000, spaces=20, attributes=50)
+
+
+class Attacker:
+    """A raw socket, and what the broker says to it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self._unframer = Unframer()
+        self.heard: list[Message] = []
+
+    async def send(self, *what: bytes | Message) -> None:
+        for each in what:
+            self.writer.write(frame(encode(each)) if isinstance(each, Message) else each)
+        with suppress(OSError):  # the broker has had enough
+            await self.writer.drain()
+
+    async def rest(self) -> list[Message]:
+        """All that comes until the broker closes."""
+        with suppress(OSError):
+            while data := await self.reader.read(65536):
+                self.heard += [decode(each, {"trades": TRADES}) for each in self._unframer.feed(data)]
+        return self.heard
+
+    async def next(self, wanted: type[Message]) -> Any:
+        while True:
+            for each in self.heard:
+                if isinstance(each, wanted):
+                    self.heard.remove(each)
+                    return each
+            data = await self.reader.read(65536)
+            assert data, f"the broker closed before it said {wanted.__name__}"
+            self.heard += [decode(each, {"trades": TRADES}) for each in self._unframer.feed(data)]
+
+
+class Stage:
+    """A broker under attack, with honest clients who must not notice."""
+
+    def __init__(self, net: Net, broker: Broker, publisher: Any, stream: Any) -> None:
+        self.net, self.broker, self._publisher, self._stream = net, broker, publisher, stream
+        self._sent = 0
+
+    async def attacker(self, *greeting: Message) -> Attacker:
+        address = self.broker.addresses[0]
+        found = Attacker(*await asyncio.open_connection(address.host, address.port))
+        self.net.callback(found.writer.close)
+        await found.send(*greeting)
+        return found
+
+    async def check(self) -> None:
+        """An event still goes through, and nothing has failed inside."""
+        self._sent += 1
+        async with asyncio.timeout(10):
+            await self._publisher.publish("trades", {"issue": "honest", "price": float(self._sent)})
+            assert (await anext(self._stream))["price"] == float(self._sent)
+        assert self.broker.failures == 0
+
+
+@asynccontextmanager
+async def stage() -> AsyncIterator[Stage]:
+    async with Net() as net:
+        broker = await net.broker("a", limits=LIMITS)
+        publisher, subscriber = await net.client(broker), await net.client(broker)
+        await publisher.declare(TRADES)
+        yield Stage(net, broker, publisher, await subscriber.events("trades", "issue = 'honest'").ready())
+
+
+CLIENT = Hello("client", "mallory")
+GOOD = frame(encode(CLIENT))
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "message"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "message"),
+        (b"CC\x63" + bytes(8), "message"),
+        (b"CC\x01" + struct.pack("<II", 2**31, 0), "message"),
+        (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), "message"),
+        (frame(b"\xff"), "message"),
+        (frame(b"\x42\xc1"), "message"),
+        (frame(encode(Beat(1.0))), "message"),
+        (frame(encode(Hello("king", "mallory"))), "message"),
+        (frame(encode(Hello("client", ""))), "message"),
+        (frame(encode(Hello("client", "x" * 1000))), "message"),
+        (frame(encode(Hello("client", "mallory", version=99, least_version=99))), "message"),
+        (frame(encode(Hello("link", "b", protocol="flooding"))), "broker"),
+        (frame(encode(Hello("link", "a", protocol="link-matching"))), "broker"),
+        (GOOD[:10], "limit greeting_s"),
+        (b"", "limit greeting_s"),
+    ],
+)
+def test_who_says_nothing_sensible_is_told_so(sent: bytes, code: str) -> None:
+    @story
+    async def told() -> None:
+        async with stage() as on:
+            attacker = await on.attacker()
+            await attacker.send(sent)
+            (failed,) = await attacker.rest()
+            assert isinstance(failed, Failed)
+            assert failed.code == code
+            await on.check()
+
+    told()
+
+
+@story
+async def test_a_client_that_asks_for_too_much_is_told_the_limit() -> None:
+    async with stage() as on:
+        attacker = await on.attacker(CLIENT)
+        await attacker.next(Welcome)
+        wide = {"name": "w", "attributes": {f"a{at}": "int" for at in range(60)}}
+        for message, code in (
+            (Subscribe(1, "trades", tuple(range(200)), ("TRUE",) * 200), "limit subscriptions_per_client"),
+            (Subscribe(2, "trades", (1,), ("price < 1" + " OR price < 1" * 100,)), "limit predicate_bytes"),
+            (Subscribe(3, "trades", (1,), ("(" * 400 + ")" * 400,)), "predicate"),
+            (Subscribe(4, "trades", (1, 1), ("TRUE", "TRUE")), "message"),
+            (Subscribe(5, "nothing", (1,), ("TRUE",)), "request"),
+            (Spaces(6, (wide,)), "limit attributes"),
+            (Spaces(7, ({"name": "x", "attributes": {"y": "colour"}},)), "space"),
+            (Spaces(8, tuple({"name": f"s{at}", "attributes": {"y": "int"}} for at in range(30))), "limit spaces"),
+            (Withdraw(9, "everything", (1,)), "message"),
+            (Ask(10, "secrets"), "request"),
+        ):
+            await attacker.send(message)
+            failed = await attacker.next(Failed)
+            assert (failed.request, failed.code) == (message.request, code)
+        await on.check()
+
+
+@story
+async def test_a_client_cannot_speak_for_a_broker() -> None:
+    """Routing messages, direct ones, and deliveries from somebody who said that he is a client."""
+    events = EventBatch.from_dicts(TRADES, [TRADE])
+    forged = (Publish("b", 1, 1, events), Known({}), Interest("b", 1, 0, 1), Direct(Known({})), Welcome("b"))
+    for message in forged:
+        async with stage() as on:
+            attacker = await on.attacker(CLIENT)
+            await attacker.next(Welcome)
+            await attacker.send(message)
+            await attacker.rest()
+            assert any(isinstance(each, Failed) and each.code == "message" for each in attacker.heard)
+            assert on.broker.router.state()["brokers"] == ["a"]
+            await on.check()
+
+
+@story
+async def test_floods_of_connections_and_slow_bytes_end_by_themselves() -> None:
+    async with stage() as on:
+        attackers = [await on.attacker() for _ in range(60)]
+        for at, each in enumerate(attackers):
+            await each.send(GOOD[: at % 12])
+        await until(lambda: not on.broker._strangers)
+        said = [await each.rest() for each in attackers]
+        codes = {failed.code for heard in said for failed in heard if isinstance(failed, Failed)}
+        assert codes == {"limit connections", "limit greeting_s"}
+        await on.check()
+
+
+@story
+async def test_a_huge_frame_is_not_waited_for_in_memory() -> None:
+    """A client announces the largest frame and sends little of it: what is kept is what came."""
+    async with stage() as on:
+        attacker = await on.attacker(CLIENT)
+        await attacker.next(Welcome)
+        await attacker.send(b"CC\x01" + struct.pack("<II", LIMITS.client_message_bytes, 0) + bytes(1000))
+        session = on.broker.serving.sessions["mallory"]
+        await until(lambda: len(session.connection._half) > 0)
+        assert len(session.connection._half) < 2000
+        await on.check()
+
+
+@story
+async def test_posts_that_are_sent_again_are_not_published_again() -> None:
+    async with stage() as on:
+        attacker = await on.attacker(CLIENT)
+        await attacker.next(Welcome)
+        events = EventBatch.from_dicts(TRADES, [{"price": -1.0}])
+        before = on.broker.serving.published
+        await attacker.send(*[Post(1, events, "mallory")] * 50)
+        await until(lambda: on.broker.serving.sessions["mallory"].connection.frames_in > 50)
+        await on.check()
+        assert on.broker.serving.published == before + 2, "one of mallory's, one of the check"
+
+
+def _mutated(dice: random.Random, good: list[bytes]) -> bytes:
+    """A frame whose checksum is right and whose payload is not: that is where a decoder meets it."""
+    payload = bytearray(dice.choice(good))
+    for _ in range(dice.randint(1, 4)):
+        at = dice.randrange(len(payload))
+        match dice.randrange(4):
+            case 0:
+                payload[at] = dice.randrange(256)
+            case 1:
+                payload[at : at + dice.randint(1, 8)] = b""
+            case 2:
+                payload[at:at] = dice.randbytes(dice.randint(1, 8))
+            case 3:
+                payload[at : at + 4] = struct.pack("<I", dice.choice([0, 1, 2**31, 2**32 - 1]))
+        if not payload:
+            return frame(b"\0")
+    return frame(bytes(payload))
+
+
+@story
+async def test_mutated_frames_of_clients_and_brokers() -> None:
+    count = int(os.environ.get("CONTENTCAST_FUZZ_EXAMPLES", "3000"))
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    events = EventBatch.from_dicts(TRADES, [TRADE, {"price": 1.0}])
+    ask = cc.subscription(TRADES, 1, "price < 120 AND issue = 'IBM'", subscriber="x")
+    from contentcast.model import SubscriptionBatch
+
+    of_clients = [
+        Subscribe(1, "trades", (1,), ("price < 9",)),
+        Post(1, events, "m"),
+        Ask(1, "spaces"),
+        Withdraw(1, "subscriptions", (1,)),
+    ]
+    of_brokers = [
+        Publish("b", 1, 1, events),
+        Interest("b", 1, 0, 1, (SubscriptionBatch.of([ask]),)),
+        Known({}),
+        Direct(Known({})),
+    ]
+    async with stage() as on:
+        done = 0
+        while done < count:
+            role = dice.choice(["client", "link"])
+            name = f"m{done}"
+            attacker = await on.attacker(Hello(role, name, incarnation=done + 1, protocol="link-matching"))
+            await attacker.next(Welcome)
+            good = [encode(each) for each in (of_clients if role == "client" else of_brokers)]
+            frames = [_mutated(dice, good) for _ in range(20)]
+            done += len(frames)
+            await attacker.send(*frames)
+            attacker.writer.write_eof()
+            await attacker.rest()
+            attacker.writer.close()
+        assert on.broker.failures == 0, on.broker.log.notes[-5:]
+        await until(lambda: len(on.broker._connections) == 2)
+        await on.check()

@@ -1,0 +1,160 @@
+"""What an operator looks at and does: health, metrics, state, logs, a new configuration, a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+import contentcast as cc
+from contentcast.live.broker import Broker
+from contentcast.live.errors import LiveError
+from contentcast.live.looking.http import serve_http
+from contentcast.live.looking.inspection import state
+from contentcast.live.looking.log import Log, Silent
+from contentcast.live.records import InMemory
+from contentcast.live.settings.access import Access, Rights
+from contentcast.live.settings.config import BrokerConfig
+from contentcast.routing.contract import Append
+from tests.live.stories import TRADE, TRADES, Net, story, until
+
+
+@story
+async def test_health_metrics_and_state_over_http() -> None:
+    async with Net() as net:
+        a = await net.broker("a")
+        await net.broker("b", a)
+        client = await net.client(a, name="desk-7")
+        await client.declare(TRADES)
+        await client.subscribe("trades", "price < 120")
+        await client.publish("trades", [TRADE, TRADE | {"price": 500.0}])
+        http = await serve_http(a, "127.0.0.1:0")
+        async with aiohttp.ClientSession(http.address) as web:
+
+            async def get(path: str) -> tuple[int, str]:
+                async with web.get(path) as answer:
+                    return answer.status, await answer.text()
+
+            assert await get("/healthz") == (200, "ok\n")
+            assert await get("/readyz") == (200, "ready\n")
+            _, metrics = await get("/metrics")
+            assert "contentcast_published_total 2.0" in metrics
+            assert "contentcast_delivered_total 1.0" in metrics
+            assert 'contentcast_link_bytes_out_total{link="b"}' in metrics
+            assert "desk-7" not in metrics, "no label for a client"
+            told = json.loads((await get("/state"))[1])
+            assert told["links"].keys() == {"b"}
+            assert told["clients"][0]["name"] == "desk-7"
+            a.is_ready = False
+            assert await get("/readyz") == (503, "not ready\n")
+        await http.close()
+
+
+@story
+async def test_a_log_has_a_line_for_each_thing() -> None:
+    out = io.StringIO()
+    async with Broker(BrokerConfig(name="a", log="json"), log=Log("json", "a", out)):
+        pass
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [each["what"] for each in lines] == ["started", "stopped"]
+    assert lines[0]["broker"] == "a"
+
+
+@story
+async def test_a_new_configuration_counts_at_once() -> None:
+    async with Net() as net:
+        a, b = await net.broker("a"), await net.broker("b")
+        client = await net.client(a)
+        await client.declare(TRADES)
+        closed = Access((), {"*": Rights(subscribe={"*": "TRUE"})})
+        a.reload(lambda: replace(a.config, neighbours=b.addresses, access=closed, spaces=(cc.Space("logs", line="string"),)))
+        await until(lambda: "b" in a.neighbours.links)
+        assert sorted(await client.spaces()) == ["logs", "trades"]
+        with pytest.raises(LiveError, match="may not publish"):
+            await client.publish("trades", TRADE)
+        a.reload(lambda: replace(a.config, neighbours=(), access=Access()))
+        await until(lambda: not a.neighbours.links)
+        await client.publish("trades", TRADE)
+
+        def broken() -> BrokerConfig:
+            raise cc.ContentcastError("line 3 is no TOML")
+
+        a.reload(broken)
+        assert isinstance(a.log, Silent)
+        assert a.log.notes[-1] == ("not reloaded", {"reason": "line 3 is no TOML"})
+
+
+def test_a_broker_keeps_its_name_and_counts_its_lives(tmp_path: Path) -> None:
+    @story
+    async def told() -> None:
+        config = BrokerConfig(name="nyc", data=tmp_path)
+        for life in (1, 2, 3):
+            async with Broker(config, log=Silent()) as broker:
+                assert (broker.name, broker.incarnation) == ("nyc", life)
+        async with Broker(replace(config, name=""), log=Silent()) as broker:
+            assert (broker.name, broker.incarnation) == ("nyc", 4)
+        with pytest.raises(cc.ContentcastError, match="belongs to the broker nyc"):
+            Broker(replace(config, name="lon"))
+        (tmp_path / "identity.json").write_text("{")
+        with pytest.raises(cc.ContentcastError, match="is damaged"):
+            Broker(config)
+
+    told()
+
+
+@story
+async def test_records_of_the_router_are_appended_and_answered() -> None:
+    """The seam for durable delivery: `Append` goes to the records, `Synced` comes back, `Started` brings what was kept."""
+    kept = (b"one", b"two")
+
+    class Kept(InMemory):
+        def restored(self) -> tuple[bytes, ...]:
+            return kept
+
+    heard: list[object] = []
+    broker = Broker(BrokerConfig(name="a"), log=Silent(), make_records=Kept)
+    real = broker.handle
+    broker.handle = lambda input: (heard.append(input), real(input))[1]  # type: ignore[method-assign]
+    async with broker:
+        broker._how[Append](Append(b"three"))
+        await until(lambda: any(getattr(each, "upto", 0) == 1 for each in heard))
+        assert getattr(heard[0], "restored", None) == kept
+
+
+@story
+async def test_publishers_wait_while_a_link_is_full() -> None:
+    """The other broker reads nothing: what waits for the link stays within its limit, and so does what the publisher sends."""
+    from contentcast.live.settings.limits import Limits
+
+    limits = Limits(link_queue_bytes=4 * 2**20, window_bytes=2**20, dead_after_s=60.0)
+    async with Net() as net:
+        a = await net.broker("a", limits=limits)
+        b = await net.broker("b", a, limits=limits)
+        publisher, subscriber = await net.client(a), await net.client(b)
+        await publisher.declare(TRADES)
+        await until(lambda: "trades" in b.spaces.present)
+        await subscriber.subscribe("trades", "TRUE")
+        await until(lambda: "b" in a.router.state()["subscriptions"])
+        b.neighbours.links["a"].connection.pause_reading()
+        big = [{"issue": "x" * 10_000, "price": 1.0}] * 50
+
+        async def pour() -> None:
+            while True:
+                await publisher.publish("trades", big, wait=False)
+
+        pouring = asyncio.create_task(pour())
+        await until(lambda: a._throttled)
+        stopped_at = a.serving.published
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            assert state(a)["links"]["b"]["queued_bytes"] < 2 * limits.link_queue_bytes
+        assert a.serving.published == stopped_at, "nothing more is taken from the publisher"
+        b.neighbours.links["a"].connection.resume_reading()
+        await until(lambda: a.serving.published > stopped_at + 1000)
+        pouring.cancel()
+        assert "b" in a.neighbours.links
