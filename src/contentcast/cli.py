@@ -22,10 +22,10 @@ from contentcast.commands.experiment import experiment
 from contentcast.commands.lan import lan
 from contentcast.commands.match import match
 from contentcast.commands.network import network
-from contentcast.commands.progress import progress
 from contentcast.commands.publish import publish
 from contentcast.commands.run import run
-from contentcast.commands.settings import setting
+from contentcast.commands.shared.progress import progress
+from contentcast.commands.shared.settings import setting
 from contentcast.commands.simulate import simulate
 from contentcast.commands.subscribe import subscribe
 from contentcast.commands.top import top

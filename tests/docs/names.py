@@ -5,7 +5,7 @@ back-ticks is a name of ours, and must exist, if it has one of these forms:
 
 | form | it must be |
 | --- | --- |
-| a path that ends in .py or .md: `wire/sizes.py` | a file: of the project, beside the one that names it, or one that we write |
+| a path that ends in .py or .md: `wire/form.py` | a file: of the project, beside the one that names it, or one that we write |
 | words with slashes, the first a folder of ours: `routing/contract` | a folder or a module, and a name in it |
 | words with dots, the first a module or class of ours: `Setup.forest` | a name that the module or class has |
 | on a page, CamelCase or a call: `EventBatch`, `add_many(ids, texts)` | a class or function of ours |

@@ -92,7 +92,7 @@ def test_a_word_that_its_file_no_longer_has_is_found(text: str, file: str) -> No
 @pytest.mark.parametrize(
     "text",
     [
-        "wire/sizes.py",
+        "wire/encodings/sizes.py",
         "sizes.py",
         "tests/docs/names.py",
         "routing/contract",

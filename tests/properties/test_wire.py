@@ -35,9 +35,9 @@ from contentcast.wire import (
     frame,
     message_bytes,
 )
-from contentcast.wire.columns import COLUMNS_FROM
+from contentcast.wire.encodings.columns import COLUMNS_FROM
+from contentcast.wire.encodings.header import FIELDS
 from contentcast.wire.fields import Reader, numbers_field
-from contentcast.wire.header import FIELDS
 from contentcast.wire.multicast import Ask, Last, Pass, Proposal, Repair, Sequenced, Wants
 from tests.properties.generate import Generator
 

@@ -18,8 +18,8 @@ from contentcast.routing.multicast import MappingId, MappingSpecification, Multi
 from contentcast.routing.multicast.agreement import proposal_of
 from contentcast.routing.multicast.members import EXPIRE_AFTER_S, REFRESH_EVERY_S
 from contentcast.routing.setup import Life, Setup
-from contentcast.simulation.segment import SegmentPlan
 from contentcast.simulation.trace import Trace
+from contentcast.simulation.ways.segment import SegmentPlan
 from contentcast.simulation.world import World
 from contentcast.wire import Publish
 

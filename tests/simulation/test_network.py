@@ -5,7 +5,7 @@ import pytest
 from contentcast.hosting.costs import FREE
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Received
-from contentcast.simulation.network import LinkQuality
+from contentcast.simulation.ways.links import LinkQuality
 from contentcast.simulation.world import World
 from contentcast.wire import Publish, message_bytes
 from tests.simulation.small import Pipe, trade

@@ -9,9 +9,9 @@ import pytest
 
 from contentcast.network.topology import Topology
 from contentcast.simulation.faults import play
-from contentcast.simulation.network import LinkQuality
 from contentcast.simulation.story import Story
 from contentcast.simulation.trace import Trace
+from contentcast.simulation.ways.links import LinkQuality
 from contentcast.simulation.world import World
 from tests.simulation.small import flooding, trade, wish
 

@@ -25,8 +25,8 @@ from contentcast.routing.contract import (
     Via,
 )
 from contentcast.simulation import SimulationError, World
-from contentcast.simulation.network import LinkQuality
-from contentcast.simulation.segment import SegmentPlan
+from contentcast.simulation.ways.links import LinkQuality
+from contentcast.simulation.ways.segment import SegmentPlan
 from contentcast.wire import message_bytes
 from tests.simulation.routers import Plain, answering, letter
 from tests.simulation.small import trade, wish

@@ -10,7 +10,7 @@ from contentcast.model import EventBatch
 from contentcast.network.topology import Topology, TopologyError
 from contentcast.routing.contract import Input, LinkLost, LinkUp, Published, Received, Send, SetTimer, TimerFired, Unsubscribed
 from contentcast.simulation.agenda import SimulationError
-from contentcast.simulation.network import LinkQuality
+from contentcast.simulation.ways.links import LinkQuality
 from contentcast.simulation.world import DETECTION_S, World
 from contentcast.wire import Publish
 from tests.simulation.small import TRADES, Pipe, Recorder, flooding, trade, wish

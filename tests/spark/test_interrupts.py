@@ -25,9 +25,9 @@ JOB = (
     + """
 import time
 from pathlib import Path
-from contentcast.commands.failures import told_in_one_line
-from contentcast.commands.interrupts import interruptible
-from contentcast.commands.overheard import overhearing
+from contentcast.commands.shared.failures import told_in_one_line
+from contentcast.commands.shared.interrupts import interruptible
+from contentcast.commands.shared.overheard import overhearing
 from contentcast.model import ContentcastError
 from contentcast.pipeline.job import job_session
 
@@ -66,8 +66,8 @@ except ContentcastError as error:
 """
 )
 SUCCEEDED = """
-from contentcast.commands.failures import told_in_one_line
-from contentcast.commands.overheard import overhearing
+from contentcast.commands.shared.failures import told_in_one_line
+from contentcast.commands.shared.overheard import overhearing
 from contentcast.pipeline.job import job_session
 
 with told_in_one_line(), overhearing(job_session("local[1]")) as spark:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from contentcast.commands.failures import told_in_one_line
-from contentcast.commands.overheard import overhearing
+from contentcast.commands.shared.failures import told_in_one_line
+from contentcast.commands.shared.overheard import overhearing
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:

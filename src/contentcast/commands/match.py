@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from contentcast.commands.failures import told_in_one_line
-from contentcast.commands.outputs import check_apart
-from contentcast.commands.overheard import leave_out, overhearing
+from contentcast.commands.shared.failures import told_in_one_line
+from contentcast.commands.shared.outputs import check_apart
+from contentcast.commands.shared.overheard import leave_out, overhearing
 from contentcast.model import ContentcastError, Space
 from contentcast.model.plain_files import check_plain
 

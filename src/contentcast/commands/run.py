@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from contentcast.commands.failures import told_in_one_line
-from contentcast.commands.interrupts import interruptible
 from contentcast.commands.match import match
-from contentcast.commands.outputs import check_apart
-from contentcast.commands.overheard import overhearing
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
+from contentcast.commands.shared.failures import told_in_one_line
+from contentcast.commands.shared.interrupts import interruptible
+from contentcast.commands.shared.outputs import check_apart
+from contentcast.commands.shared.overheard import overhearing
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contentcast.commands.progress import progress
+from contentcast.commands.shared.progress import progress
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def simulate(
 ) -> None:
     """Run brokers in virtual time: deliveries, messages, bytes, steps, latencies and the busiest links of each protocol."""
     from contentcast import catalog
-    from contentcast.commands.settings import setting
+    from contentcast.commands.shared.settings import setting
     from contentcast.network.named import default_network, placed
     from contentcast.network.named import topology as known_topology
-    from contentcast.simulation.network import LinkQuality
     from contentcast.simulation.trial import Trial
+    from contentcast.simulation.ways.links import LinkQuality
 
     names = list(dict.fromkeys(protocol or catalog.PROTOCOLS))
     for name in names:

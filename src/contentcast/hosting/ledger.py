@@ -41,7 +41,7 @@ from contentcast.routing.contract import (
     SendTo,
 )
 from contentcast.wire import Message, bytes_alone, events_of
-from contentcast.wire.sizes import event_bytes
+from contentcast.wire.encodings.sizes import event_bytes
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

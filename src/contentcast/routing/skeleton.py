@@ -20,15 +20,15 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from contentcast.model import EventBatch
-from contentcast.routing.advertising import Advertising
 from contentcast.routing.contract import Effect, Input, Published, Received, Sizes
-from contentcast.routing.interest import Interests
-from contentcast.routing.local import Local
-from contentcast.routing.network_view import NetworkView
-from contentcast.routing.publishing import Publishing
+from contentcast.routing.parts.advertising import Advertising
+from contentcast.routing.parts.interest import Interests
+from contentcast.routing.parts.local import Local
+from contentcast.routing.parts.network_view import NetworkView
+from contentcast.routing.parts.publishing import Publishing
+from contentcast.routing.parts.spaces import SpaceRegister
+from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
-from contentcast.routing.spaces import SpaceRegister
-from contentcast.routing.versions import Versions
 from contentcast.wire import Publish
 
 

@@ -9,8 +9,8 @@
 
 from contentcast.hosting.costs import FREE, OURS, PAPER, PAPER_FAST, Costs
 from contentcast.simulation.agenda import SimulationError
-from contentcast.simulation.network import LinkQuality
 from contentcast.simulation.trace import Trace
+from contentcast.simulation.ways.links import LinkQuality
 from contentcast.simulation.world import World
 
 __all__ = ["FREE", "OURS", "PAPER", "PAPER_FAST", "Costs", "LinkQuality", "SimulationError", "Trace", "World"]

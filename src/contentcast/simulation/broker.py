@@ -42,11 +42,11 @@ from contentcast.routing.setup import Life, MakeRouter
 from contentcast.simulation.agenda import Agenda, Root
 from contentcast.simulation.deliveries import Accounts, Deliveries
 from contentcast.simulation.disk import Disk
-from contentcast.simulation.network import Direction
-from contentcast.simulation.segment import Segment
-from contentcast.simulation.sizes import Parcel, Scales
 from contentcast.simulation.trace import Trace, describe_input
-from contentcast.simulation.underlay import Underlay
+from contentcast.simulation.ways.links import Direction
+from contentcast.simulation.ways.parcels import Parcel, Scales
+from contentcast.simulation.ways.segment import Segment
+from contentcast.simulation.ways.underlay import Underlay
 
 NO_MESSAGE: Final = -1
 """The size of an input that did not come as a message: a timer, a link. Only what follows from it costs."""

@@ -14,9 +14,9 @@ import pyarrow as pa
 from contentcast.simulation.agenda import Agenda, SimulationError
 from contentcast.simulation.broker import Broker
 from contentcast.simulation.deliveries import Accounts, Deliveries, percentiles
-from contentcast.simulation.network import Direction, SimulatedLink
-from contentcast.simulation.segment import Segment
-from contentcast.simulation.underlay import Underlay
+from contentcast.simulation.ways.links import Direction, SimulatedLink
+from contentcast.simulation.ways.segment import Segment
+from contentcast.simulation.ways.underlay import Underlay
 
 
 class Outcomes:

@@ -22,7 +22,7 @@ from contentcast.model import Attribute, EventBatch, Predicate, Space, Subscript
 from contentcast.network.named import random_network
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Published, Subscribed, Unsubscribed
-from contentcast.simulation.network import LinkQuality
+from contentcast.simulation.ways.links import LinkQuality
 from contentcast.simulation.world import World
 
 COLOURS: Final = ("red", "green", "blue", "black")

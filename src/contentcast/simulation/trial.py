@@ -16,7 +16,7 @@ from contentcast.hosting.costs import PAPER_FAST, Costs
 from contentcast.network.topology import Topology
 from contentcast.routing.setup import Setup
 from contentcast.simulation.load import publish_bursts, publish_poisson, subscribe
-from contentcast.simulation.network import LinkQuality
+from contentcast.simulation.ways.links import LinkQuality
 from contentcast.simulation.world import World
 from contentcast.workload import Scenario
 

@@ -36,12 +36,12 @@ from contentcast.simulation.agenda import Agenda, SimulationError
 from contentcast.simulation.broker import NO_MESSAGE, Broker, Surroundings
 from contentcast.simulation.clients import Clients
 from contentcast.simulation.deliveries import Accounts, Deliveries
-from contentcast.simulation.network import LinkQuality, SimulatedLink
 from contentcast.simulation.outcomes import Outcomes
-from contentcast.simulation.segment import Segment, SegmentPlan
-from contentcast.simulation.sizes import MessageBytes, Scales
 from contentcast.simulation.trace import Trace
-from contentcast.simulation.underlay import Underlay
+from contentcast.simulation.ways.links import LinkQuality, SimulatedLink
+from contentcast.simulation.ways.parcels import MessageBytes, Scales
+from contentcast.simulation.ways.segment import Segment, SegmentPlan
+from contentcast.simulation.ways.underlay import Underlay
 from contentcast.wire import Publish
 
 DETECTION_S: Final = 0.1

@@ -1,9 +1,9 @@
 """What travels between brokers: messages by families, one registry page, and how they become bytes."""
 
+from contentcast.wire.encodings.header import NO_HEADER, Header
 from contentcast.wire.fields import SpaceVersions, WireError
 from contentcast.wire.form import Form, Message
 from contentcast.wire.framing import Unframer, frame
-from contentcast.wire.header import NO_HEADER, Header
 from contentcast.wire.knowledge import Advertisements, DeclaredSpaces, Interest, Known, Mark, Neighbours, Told
 from contentcast.wire.publishing import Publish
 from contentcast.wire.registry import (

@@ -35,10 +35,10 @@ import msgspec
 import numpy as np
 
 from contentcast.model import EventBatch, Space
-from contentcast.wire.columns import COLUMNS_FROM, decode_columns, encode_columns
+from contentcast.wire.encodings.columns import COLUMNS_FROM, decode_columns, encode_columns
+from contentcast.wire.encodings.rows import decode_rows, encode_rows
 from contentcast.wire.fields import Ints, Reader, WireError, name_field, numbers_field, packed, space_field
 from contentcast.wire.form import Form, Message
-from contentcast.wire.rows import decode_rows, encode_rows
 
 PROTOCOL_VERSION: Final = 1
 """The version of these messages. A `Hello` says up to which version, and from which, its sender speaks."""

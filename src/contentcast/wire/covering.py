@@ -20,9 +20,9 @@ from typing import Any, Final
 import numpy as np
 
 from contentcast.model import SubscriptionBatch
+from contentcast.wire.encodings.subscriptions import decode_subscriptions, encode_subscriptions
 from contentcast.wire.fields import Reader, name_field, numbers_field, packed
 from contentcast.wire.form import Form, Message
-from contentcast.wire.subscriptions import decode_subscriptions, encode_subscriptions
 
 FORWARDED: Final = struct.Struct("<qqqII")
 COUNT: Final = struct.Struct("<I")

@@ -28,10 +28,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from contentcast.model import Advertisement, ContentcastError, Space, SubscriptionBatch
-from contentcast.wire.advertisements import decode_advertisements, encode_advertisements
+from contentcast.wire.encodings.advertisements import decode_advertisements, encode_advertisements
+from contentcast.wire.encodings.subscriptions import decode_subscriptions, encode_subscriptions
 from contentcast.wire.fields import Reader, WireError, name_field, numbers_field, packed, texts_field, utf8
 from contentcast.wire.form import Form, Message
-from contentcast.wire.subscriptions import decode_subscriptions, encode_subscriptions
 
 INTEREST: Final = struct.Struct("<qqqII")
 WHOLE: Final = struct.Struct("<qqI")

@@ -26,10 +26,10 @@ from typing import Any, Final
 import numpy as np
 
 from contentcast.model import Advertisement, SubscriptionBatch
-from contentcast.wire.advertisements import decode_advertisements, encode_advertisements
+from contentcast.wire.encodings.advertisements import decode_advertisements, encode_advertisements
+from contentcast.wire.encodings.subscriptions import decode_subscriptions, encode_subscriptions
 from contentcast.wire.fields import Reader, WireError, name_field, numbers_field, packed, texts_field, utf8
 from contentcast.wire.form import Form, Message
-from contentcast.wire.subscriptions import decode_subscriptions, encode_subscriptions
 
 WANTS: Final = struct.Struct("<qqqBIII")
 ASK: Final = struct.Struct("<B")

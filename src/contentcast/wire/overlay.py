@@ -29,10 +29,10 @@ import numpy.typing as npt
 
 from contentcast.model import SubscriptionBatch
 from contentcast.wire import publishing
+from contentcast.wire.encodings.subscriptions import decode_subscriptions, encode_subscriptions
 from contentcast.wire.fields import Ints, Reader, WireError, name_field, numbers_field, packed, texts_field, utf8
 from contentcast.wire.form import Form, Message
 from contentcast.wire.publishing import Publish
-from contentcast.wire.subscriptions import decode_subscriptions, encode_subscriptions
 
 Keys = npt.NDArray[np.uint64]
 

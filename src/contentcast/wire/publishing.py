@@ -12,12 +12,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from contentcast.model import EventBatch
-from contentcast.wire.columns import COLUMNS_FROM, decode_columns, encode_columns
+from contentcast.wire.encodings.columns import COLUMNS_FROM, decode_columns, encode_columns
+from contentcast.wire.encodings.header import (
+    NO_HEADER,
+    Header,
+    decode_header,
+    encode_header,
+    form_of,
+    header_bytes,
+    header_bytes_alone,
+)
+from contentcast.wire.encodings.rows import decode_rows, encode_rows
+from contentcast.wire.encodings.sizes import events_bytes
 from contentcast.wire.fields import SPACE_PRINT_BYTES, Ints, Reader, name_bytes, name_field, packed, space_field
 from contentcast.wire.form import Form, Message
-from contentcast.wire.header import NO_HEADER, Header, decode_header, encode_header, form_of, header_bytes, header_bytes_alone
-from contentcast.wire.rows import decode_rows, encode_rows
-from contentcast.wire.sizes import events_bytes
 
 PUBLISH: Final = struct.Struct("<qqIB")
 _COLUMNS: Final = 0x80

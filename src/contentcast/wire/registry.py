@@ -25,10 +25,10 @@ from typing import Any, Final
 
 from contentcast.model import ContentcastError, EventBatch, Space
 from contentcast.wire import client, covering, knowledge, multicast, overlay, publishing, sessions, summaries
+from contentcast.wire.encodings.sizes import event_bytes
 from contentcast.wire.fields import Reader, Spaces, WireError
 from contentcast.wire.form import Form, Ints, Message
 from contentcast.wire.framing import FRAME_HEADER_BYTES
-from contentcast.wire.sizes import event_bytes
 
 FAMILIES: Final = (publishing, knowledge, sessions, summaries, covering, overlay, multicast, client)
 FIRST_FROM_OUTSIDE: Final = 200

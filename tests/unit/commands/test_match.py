@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import contentcast as cc
 from contentcast.cli import app
-from contentcast.commands.failures import one_line
+from contentcast.commands.shared.failures import one_line
 from contentcast.model import Space
 from contentcast.spark import read_deliveries
 from contentcast.workload import scenario

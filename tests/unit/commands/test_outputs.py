@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from contentcast.cli import app
-from contentcast.commands.outputs import check_apart
+from contentcast.commands.shared.outputs import check_apart
 from contentcast.model import ContentcastError, Space
 from contentcast.spark.appearing import appearing
 

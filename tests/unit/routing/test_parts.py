@@ -16,7 +16,7 @@ from contentcast.routing.contract import (
     TimerFired,
     Unsubscribed,
 )
-from contentcast.routing.interest import KEPT_CHANGES, PROPAGATE
+from contentcast.routing.parts.interest import KEPT_CHANGES, PROPAGATE
 from contentcast.routing.setup import Setup
 from contentcast.routing.skeleton import Skeleton
 from contentcast.wire import Interest, Known, Message, Neighbours

@@ -11,7 +11,7 @@ from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.model.transforms.transform import Transforms
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Deliver, Effect, Input, Published, Subscribed
-from contentcast.routing.seen import KEPT_EVENTS, Seen
+from contentcast.routing.parts.seen import KEPT_EVENTS, Seen
 from contentcast.routing.setup import Setup
 from contentcast.wire import Publish
 

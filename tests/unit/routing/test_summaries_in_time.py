@@ -13,7 +13,7 @@ from contentcast.network.named import network
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Published, Subscribed
 from contentcast.simulation import World
-from contentcast.simulation.network import LinkQuality
+from contentcast.simulation.ways.links import LinkQuality
 
 TRADES = Space("trades", issue="string", price="float")
 LEAVES = ("a", "b", "c", "d", "e", "f")

@@ -28,7 +28,7 @@ from contentcast.wire import (
     encode,
     frame,
 )
-from contentcast.wire.columns import COLUMNS_FROM
+from contentcast.wire.encodings.columns import COLUMNS_FROM
 from contentcast.wire.framing import FRAME_HEADER_BYTES
 
 TRADES = Space("trades", issue="string", price="float", volume="int")
@@ -219,7 +219,7 @@ def test_a_stream_that_ends_within_a_frame() -> None:
 
 def test_events_by_rows_take_linear_memory_and_no_number_of_many_bits() -> None:
     """A sender may write any number of events by rows. A bitmap made as one large number took quadratic time."""
-    from contentcast.wire.rows import _bitmap
+    from contentcast.wire.encodings.rows import _bitmap
 
     flags = [at % 3 == 0 for at in range(200_000)]
     tracemalloc.start()

@@ -24,8 +24,8 @@ from contentcast.wire import (
     frame,
     message_bytes,
 )
-from contentcast.wire.columns import COLUMNS_FROM
-from contentcast.wire.sizes import event_bytes
+from contentcast.wire.encodings.columns import COLUMNS_FROM
+from contentcast.wire.encodings.sizes import event_bytes
 from contentcast.workload import scenario
 
 TRADES = Space("trades", issue="string", price="float", volume="int")

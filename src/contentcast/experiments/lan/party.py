@@ -25,7 +25,7 @@ from contentcast.live.lan import LanClient, connect_lan
 from contentcast.model import EventBatch, Space
 from contentcast.routing.multicast import Group, MappingSpecification, Row
 from contentcast.wire import Publish, decode, encode
-from contentcast.wire.sizes import event_bytes
+from contentcast.wire.encodings.sizes import event_bytes
 
 NOTES: Final = Space("notes", source="string", type="string", sequence="int", array="bytes")
 QUIET_S: Final = 1.5

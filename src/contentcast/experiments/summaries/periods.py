@@ -28,8 +28,8 @@ from contentcast.routing.covering import Covering
 from contentcast.routing.setup import Setup
 from contentcast.wire import Interest, message_bytes
 from contentcast.wire.covering import Forwarded
+from contentcast.wire.encodings.subscriptions import encode_subscriptions
 from contentcast.wire.framing import FRAME_HEADER_BYTES
-from contentcast.wire.subscriptions import encode_subscriptions
 from contentcast.wire.summaries import encode_summary
 from contentcast.workload import Scenario
 

@@ -58,8 +58,8 @@ from contentcast.wire import (
     message_bytes,
     spaces_of,
 )
+from contentcast.wire.encodings.sizes import event_bytes
 from contentcast.wire.multicast import Ask
-from contentcast.wire.sizes import event_bytes
 
 HOST: Final = "the LAN server"
 PROBE_S: Final = 0.3

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from contentcast.matching.search_tree.bits import lowest_bit as _lowest_bit
+from contentcast.matching.bits import lowest_bit as _lowest_bit
 from contentcast.matching.search_tree.grow import longer
 from contentcast.matching.search_tree.layout import (
     BEGIN,

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from contentcast.matching.search_tree.bits import lowest_bit as _lowest_bit
+from contentcast.matching.bits import lowest_bit as _lowest_bit
 
 lowest_bit: Any = _lowest_bit  # called from kernels, where it takes the word alone
 

@@ -16,7 +16,7 @@ from typing import Final
 from contentcast.model import Space, SubscriptionBatch
 from contentcast.routing.audience.forest import Forest
 from contentcast.routing.audience.members import Audience, Change
-from contentcast.routing.spaces import SpaceRegister
+from contentcast.routing.parts.spaces import SpaceRegister
 
 MOST_WAITING: Final = 256
 """Changes of one space that wait for somebody to ask; more are folded into the audience at once."""

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from contentcast.model import Space, SubscriptionBatch
 from contentcast.network.topology import Topology
-from contentcast.routing.advertising import Advertising
 from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.contract import (
@@ -42,11 +41,12 @@ from contentcast.routing.covering.incoming import Table
 from contentcast.routing.covering.outgoing import Outgoing, Wanted
 from contentcast.routing.covering.pool import Pool
 from contentcast.routing.covering.publishers import Publishers
-from contentcast.routing.local import Local
-from contentcast.routing.network_view import NetworkView
+from contentcast.routing.parts.advertising import Advertising
+from contentcast.routing.parts.local import Local
+from contentcast.routing.parts.network_view import NetworkView
+from contentcast.routing.parts.spaces import SpaceRegister
+from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
-from contentcast.routing.spaces import SpaceRegister
-from contentcast.routing.versions import Versions
 from contentcast.wire import Told
 from contentcast.wire.covering import AskAgain, Forwarded
 

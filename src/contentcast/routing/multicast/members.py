@@ -25,8 +25,8 @@ from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.contract import Changed, Effect, SendGroup, SetTimer, Timer
 from contentcast.routing.dice import Dice
-from contentcast.routing.interest import Record
-from contentcast.routing.spaces import SpaceRegister
+from contentcast.routing.parts.interest import Record
+from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.wire.multicast import Ask, MappingKey, Wants
 
 EXPIRE: Final = Timer("expire")

@@ -26,7 +26,7 @@ from contentcast.language import advertisement, print_predicate
 from contentcast.model import Conjunction, Constraint, EventBatch, Predicate, Ranges, Space
 from contentcast.routing.multicast.groups import Group, MappingError
 from contentcast.routing.multicast.mapping import CONTROL, MappingId, MappingSpecification, Row
-from contentcast.wire.sizes import event_bytes
+from contentcast.wire.encodings.sizes import event_bytes
 
 MOST_EXACT: Final = 9
 """Flows of which all partitions are tried: 21,147 of them for nine."""

@@ -41,7 +41,6 @@ from contentcast.routing.contract import (
     TimerFired,
     Unsubscribed,
 )
-from contentcast.routing.local import Local
 from contentcast.routing.multicast import streams as reliable
 from contentcast.routing.multicast.aggregate import Aggregate, Told, Wish, batches
 from contentcast.routing.multicast.agreement import Agreement
@@ -49,10 +48,11 @@ from contentcast.routing.multicast.mapping import BEST_EFFORT, RELIABLE, Mapping
 from contentcast.routing.multicast.members import ASK, REFRESH_EVERY_S, Members
 from contentcast.routing.multicast.streams import Streams
 from contentcast.routing.multicast.traffic import Traffic
-from contentcast.routing.publishing import Publishing
+from contentcast.routing.parts.local import Local
+from contentcast.routing.parts.publishing import Publishing
+from contentcast.routing.parts.spaces import SpaceRegister
+from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
-from contentcast.routing.spaces import SpaceRegister
-from contentcast.routing.versions import Versions
 from contentcast.wire import DeclaredSpaces, Message, Publish
 from contentcast.wire.multicast import Ask, Last, Pass, Proposal, Repair, Sequenced, Wants
 

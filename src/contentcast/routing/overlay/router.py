@@ -46,7 +46,6 @@ from contentcast.routing.contract import (
     TimerFired,
     Unsubscribed,
 )
-from contentcast.routing.local import Local
 from contentcast.routing.overlay.copying import Copying
 from contentcast.routing.overlay.mappings import KeyMapping
 from contentcast.routing.overlay.notices import BUFFER_S, WAYS, Buffer, Notice
@@ -54,11 +53,12 @@ from contentcast.routing.overlay.post import POST_BACKGROUND, Post
 from contentcast.routing.overlay.remapping import Remapping
 from contentcast.routing.overlay.store import Store
 from contentcast.routing.overlay.wishes import Wishes
-from contentcast.routing.publishing import Publishing
-from contentcast.routing.seen import Seen
+from contentcast.routing.parts.local import Local
+from contentcast.routing.parts.publishing import Publishing
+from contentcast.routing.parts.seen import Seen
+from contentcast.routing.parts.spaces import SpaceRegister
+from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
-from contentcast.routing.spaces import SpaceRegister
-from contentcast.routing.versions import Versions
 from contentcast.wire import Known, Message, Publish, Told
 from contentcast.wire.overlay import (
     Acknowledged,

@@ -24,7 +24,7 @@ from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.chord.keys import BITS, Keys, within
 from contentcast.routing.overlay.mappings import KeyMapping, SpaceMapping
-from contentcast.routing.spaces import SpaceRegister
+from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.wire.overlay import Stored
 
 Ints = npt.NDArray[np.int64]

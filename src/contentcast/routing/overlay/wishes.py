@@ -15,9 +15,9 @@ import numpy.typing as npt
 from contentcast.model import SubscriptionBatch
 from contentcast.routing.chord.mcast import Targets
 from contentcast.routing.contract import Subscribed, Unsubscribed
-from contentcast.routing.local import Local
 from contentcast.routing.overlay.store import Ranges
-from contentcast.routing.spaces import SpaceRegister
+from contentcast.routing.parts.local import Local
+from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.wire.overlay import Stored
 
 Ints = npt.NDArray[np.int64]

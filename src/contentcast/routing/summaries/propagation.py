@@ -25,12 +25,12 @@ from contentcast.model import Space
 from contentcast.model.errors import ContentcastError
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Effect, Input, LinkLost, LinkUp, Received, Send, SetTimer, Timer, TimerFired
-from contentcast.routing.local import Local
-from contentcast.routing.network_view import NetworkView
+from contentcast.routing.parts.local import Local
+from contentcast.routing.parts.network_view import NetworkView
+from contentcast.routing.parts.versions import Versions
 from contentcast.routing.summaries.degrees import Degrees
 from contentcast.routing.summaries.merged import Examination, Held, split_by_kinds
 from contentcast.routing.summaries.own import OwnSummary
-from contentcast.routing.versions import Versions
 from contentcast.wire.summaries import Lacking, MergedBroker, Propagated
 
 PERIOD: Final = Timer("summary period")

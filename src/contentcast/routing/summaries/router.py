@@ -19,7 +19,7 @@ from __future__ import annotations
 from contentcast.matching.summaries import EXACT, Precision
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Account, Effect, Input, Published, Received, SendTo
-from contentcast.routing.seen import Seen
+from contentcast.routing.parts.seen import Seen
 from contentcast.routing.setup import Setup
 from contentcast.routing.skeleton import Skeleton
 from contentcast.routing.summaries.handing import Handing

@@ -28,9 +28,8 @@ import numpy as np
 from contentcast.model import Constraint
 from contentcast.model.values.keys import KEYED, NO_FLOAT, key_ends
 from contentcast.model.values.kinds import KINDS, Kind, Value
-from contentcast.wire.fields import Ints, Reader, WireError, name_field, numbers_field, texts_field, utf8
-from contentcast.wire.subscriptions import decode_constraints, encode_constraints
-from contentcast.wire.varints import (
+from contentcast.wire.encodings.subscriptions import decode_constraints, encode_constraints
+from contentcast.wire.encodings.varints import (
     ascending_lists,
     flags,
     read_flags,
@@ -40,6 +39,7 @@ from contentcast.wire.varints import (
     sorted_texts,
     varints,
 )
+from contentcast.wire.fields import Ints, Reader, WireError, name_field, numbers_field, texts_field, utf8
 
 POINT: Final = -1
 UNBOUNDED: Final = 2**62

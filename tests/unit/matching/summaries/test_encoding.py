@@ -11,10 +11,17 @@ import pytest
 from contentcast.language import parse_many
 from contentcast.matching.summaries import PAPER, Columns, Delta, Precision, Summary
 from contentcast.model import ContentcastError, Space, SubscriptionBatch
+from contentcast.wire.encodings.subscriptions import encode_subscriptions
+from contentcast.wire.encodings.varints import (
+    ascending_lists,
+    read_lists,
+    read_sorted_texts,
+    read_varints,
+    sorted_texts,
+    varints,
+)
 from contentcast.wire.fields import Reader, WireError
-from contentcast.wire.subscriptions import encode_subscriptions
 from contentcast.wire.summaries import decode_delta, decode_summary, encode_delta, encode_summary
-from contentcast.wire.varints import ascending_lists, read_lists, read_sorted_texts, read_varints, sorted_texts, varints
 from contentcast.workload import scenario
 
 TRADES = Space("trades", symbol="string", price="float", volume="int")

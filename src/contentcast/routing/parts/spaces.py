@@ -14,7 +14,7 @@ from typing import Any
 from contentcast.model import EventBatch, Space
 from contentcast.model.errors import SpaceError
 from contentcast.routing.contract import Declared, Effect, Input
-from contentcast.routing.versions import Versions
+from contentcast.routing.parts.versions import Versions
 from contentcast.wire import DeclaredSpaces, Mark
 
 

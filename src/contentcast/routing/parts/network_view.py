@@ -11,8 +11,8 @@ from typing import Any
 from contentcast.network.topology import Link, Topology
 from contentcast.routing.contract import Effect, Input, LinkLost, LinkUp
 from contentcast.routing.destinations import Exits
+from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
-from contentcast.routing.versions import Versions
 from contentcast.wire import Mark, Neighbours
 
 Links = tuple[tuple[str, float], ...]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from threading import Event, Thread, current_thread, main_thread
 from typing import Any, Final, TypeVar
 
-from contentcast.commands.overheard import leave_out
+from contentcast.commands.shared.overheard import leave_out
 
 CANCEL_EVERY_S: Final = 0.3
 Result = TypeVar("Result")

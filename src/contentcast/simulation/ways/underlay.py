@@ -16,8 +16,8 @@ from typing import Final
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import DIRECT, Received
 from contentcast.simulation.agenda import Agenda
-from contentcast.simulation.network import Direction, LinkQuality
-from contentcast.simulation.sizes import Parcel
+from contentcast.simulation.ways.links import Direction, LinkQuality
+from contentcast.simulation.ways.parcels import Parcel
 
 DIRECT_S: Final = 0.05
 """The delay of a message between two nodes of a network without links: Baldoni et al. 2005, section 5.1."""

@@ -26,10 +26,10 @@ from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.audience.pairs import first_of_each
 from contentcast.routing.contract import Effect, Input, SetTimer, Timer, TimerFired
-from contentcast.routing.local import Local
+from contentcast.routing.parts.local import Local
+from contentcast.routing.parts.spaces import SpaceRegister
+from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
-from contentcast.routing.spaces import SpaceRegister
-from contentcast.routing.versions import Versions
 from contentcast.wire import Interest, Mark
 
 Ints = npt.NDArray[np.int64]

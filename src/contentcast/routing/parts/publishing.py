@@ -7,7 +7,7 @@ it enters, so that all spaces travel alike and each derived event exists once.
 from __future__ import annotations
 
 from contentcast.model import EventBatch
-from contentcast.routing.seen import Seen
+from contentcast.routing.parts.seen import Seen
 from contentcast.routing.setup import Setup
 from contentcast.wire import Publish
 

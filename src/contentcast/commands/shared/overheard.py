@@ -19,7 +19,7 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from contentcast.commands.holding import held_back
+from contentcast.commands.shared.holding import held_back
 
 HELD_S: Final = 10.0
 """From Java's first word about a failure until the command knows of it; with a slow machine's clean-up in between."""

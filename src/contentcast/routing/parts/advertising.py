@@ -11,8 +11,8 @@ from typing import Any
 
 from contentcast.model import Advertisement
 from contentcast.routing.contract import Advertised, Effect, Input, Unadvertised
-from contentcast.routing.local import Local
-from contentcast.routing.versions import Versions
+from contentcast.routing.parts.local import Local
+from contentcast.routing.parts.versions import Versions
 from contentcast.wire import Advertisements, Mark
 
 

@@ -16,7 +16,7 @@ from random import Random
 
 from contentcast.routing.contract import Received, Via
 from contentcast.simulation.agenda import Agenda, SimulationError
-from contentcast.simulation.sizes import Parcel
+from contentcast.simulation.ways.parcels import Parcel
 
 
 @dataclass(frozen=True, slots=True)

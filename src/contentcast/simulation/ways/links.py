@@ -21,7 +21,7 @@ from typing import Protocol
 from contentcast.network.topology import Link
 from contentcast.routing.contract import Input, Received
 from contentcast.simulation.agenda import Agenda, SimulationError, Step
-from contentcast.simulation.sizes import Parcel
+from contentcast.simulation.ways.parcels import Parcel
 
 
 @dataclass(frozen=True, slots=True)

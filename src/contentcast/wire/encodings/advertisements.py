@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from contentcast.model import Advertisement, Constraint, ContentcastError
+from contentcast.wire.encodings.subscriptions import decode_constraints, encode_constraints
 from contentcast.wire.fields import Reader, WireError, name_field, packed, space_field
-from contentcast.wire.subscriptions import decode_constraints, encode_constraints
 
 HEAD: Final = struct.Struct("<qI")
 COLUMN: Final = struct.Struct("<II")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 from urllib.parse import unquote
 
-from contentcast.commands.overheard import leave_out, pass_on
+from contentcast.commands.shared.overheard import leave_out, pass_on
 from contentcast.model import ContentcastError
 
 _OURS: Final = re.compile(r"contentcast\.[\w.]+Error: (?P<what>.*)")

@@ -15,8 +15,8 @@ from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.audience.serving import serve
 from contentcast.routing.contract import Advertised, Effect, Input, Subscribed, Unadvertised, Unsubscribed
+from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.routing.setup import Setup
-from contentcast.routing.spaces import SpaceRegister
 
 MOST_BLOCKS: Final = 64
 """Batches of subscriptions kept apart; more are joined, space by space."""

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from contentcast.wire.columns import offsets_of
+from contentcast.wire.encodings.columns import offsets_of
 from contentcast.wire.fields import MOST_NAME_BYTES, Reader, WireError, utf8
 
 Ints = npt.NDArray[np.int64]

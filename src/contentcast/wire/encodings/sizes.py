@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from contentcast.model import EventBatch
-from contentcast.wire.columns import ALL_ABSENT, COLUMNS_FROM, SOME_ABSENT, bits, offsets_of, padded, presence
-from contentcast.wire.columns import form_of as column_form
+from contentcast.wire.encodings.columns import ALL_ABSENT, COLUMNS_FROM, SOME_ABSENT, bits, offsets_of, padded, presence
+from contentcast.wire.encodings.columns import form_of as column_form
+from contentcast.wire.encodings.rows import FIXED_BYTES, LENGTH_BYTES, layout
 from contentcast.wire.fields import Ints
-from contentcast.wire.rows import FIXED_BYTES, LENGTH_BYTES, layout
 
 _OFFSET: Final = struct.Struct("<i")
 

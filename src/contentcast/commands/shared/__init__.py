@@ -1,0 +1,1 @@
+"""What commands share: progress, failures, interrupts, outputs, settings."""

@@ -1,0 +1,1 @@
+"""The ways of a message in virtual time: links, LAN segments, the network below; and the parcels on them."""

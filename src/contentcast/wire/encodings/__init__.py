@@ -1,0 +1,1 @@
+"""Events, subscriptions, advertisements and headers as bytes; what messages are made of."""
