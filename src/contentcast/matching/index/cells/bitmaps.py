@@ -206,8 +206,8 @@ def _clear_bits(rows, count, slots):
 
 @nb.njit(nogil=True, cache=True)
 def _set_bits(bits, places, slots):
-    """Mark the entries, whose bits are all 0, in the rows that accept them; `places`: where in `bits.entries` an attribute's
-    word stands. True if the rows tell each of the values that they ask for from all others.
+    """Mark the entries, whose bits are all 0, in the rows that accept them; `places`: where in the entries of `bits` an
+    attribute's word stands. True if the rows tell each of the values that they ask for from all others.
     """
     rows, named, free, stride, values = bits.rows, bits.named, bits.free, bits.stride, bits.values
     attributes, fields = len(bits.word), len(bits.first_row)
