@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import contentcast as cc
 from contentcast.language import advertisement
 from contentcast.live.datagrams import DatagramError, Interface, Receiver, Sender
 from contentcast.live.lan import server as lan_server
@@ -51,6 +52,22 @@ def test_three_programs_and_no_broker() -> None:
         assert len(ibm) == 20
 
     run(story)
+
+
+def test_the_address_of_a_lan_is_one_that_connect_takes() -> None:
+    """`cc.connect("lan://...")` is the client without a broker, with the same verbs."""
+
+    async def story(lan: Lan) -> None:
+        got: list[Any] = []
+        async with cc.connect(lan.url()) as client:
+            await client.declare(TRADES)
+            await client.subscribe("trades", "price < 10", deliver=got.append)
+            await client.publish("trades", trades(20))
+            assert [each["price"] for each in got] == [float(at) for at in range(10)]
+
+    run(story)
+    with pytest.raises(cc.ContentcastError, match="on a LAN there is no broker to show a name or a token to"):
+        cc.connect("lan://239.192.10.0:6666", name="desk-7")
 
 
 def test_events_between_parties_of_one_process_never_become_bytes() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from typing import Any
+from typing import Any, cast
 
 from contentcast.live.client.client import Client
 from contentcast.live.client.conversation import OnChange
 from contentcast.live.client.subscribing import MOST_WAITING
 from contentcast.live.settings.address import read_addresses
 from contentcast.live.settings.tls import client_context
+from contentcast.model.errors import ContentcastError
 
 
 class Connecting:
@@ -45,9 +46,18 @@ def connect(
 ) -> Connecting:
     """A client of the broker at `url`, or of any of several (a list, or commas between them).
 
-    `authority`, `certificate` and `key` are PEM files for contentcasts://; `token` is a signed one. `on_change` is called with
+    lan://GROUP:PORT is a client on a LAN without a broker, which has the same verbs (`live.lan`). `authority`, `certificate`
+    and `key` are PEM files for contentcasts://; `token` is a signed one. `on_change` is called with
     "lost", "trying", "connected", "refused" or "failed", and what it is about.
     """
+    if isinstance(url, str) and url.startswith("lan://"):
+        if name or token or authority or certificate or key:
+            raise ContentcastError(
+                "on a LAN there is no broker to show a name or a token to; the key of a LAN stands in its address"
+            )
+        from contentcast.live.lan import connect_lan
+
+        return cast(Connecting, connect_lan(url))  # its client has the same verbs
     addresses = read_addresses(url if isinstance(url, str) else list(url))
 
     def make() -> Client:
