@@ -19,10 +19,12 @@ from contentcast.hosting.timers import Timers
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import (
     DIRECT,
+    Accepted,
     Account,
     Append,
     Changed,
     Deliver,
+    DeliverDurably,
     Effect,
     Input,
     Join,
@@ -83,6 +85,8 @@ class Instant:
             SetTimer: self._set_timer,
             Append: self._append,
             Deliver: _nothing,
+            Accepted: _nothing,
+            DeliverDurably: _nothing,
             Account: _nothing,
             Changed: _nothing,
         }

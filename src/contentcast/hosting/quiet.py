@@ -16,7 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from contentcast.routing.contract import Append, Changed, Deliver, Effect, Input, Join, Leave, Received, SetTimer, TimerFired
+from contentcast.routing.contract import (
+    Append,
+    Changed,
+    Deliver,
+    DeliverDurably,
+    Effect,
+    Input,
+    Join,
+    Leave,
+    Received,
+    SetTimer,
+    TimerFired,
+)
 
 
 class Quiet:
@@ -48,4 +60,4 @@ class Quiet:
 def _is_change(effect: Effect) -> bool:
     if isinstance(effect, SetTimer):
         return not effect.background
-    return isinstance(effect, Deliver | Append | Join | Leave | Changed)
+    return isinstance(effect, Deliver | DeliverDurably | Append | Join | Leave | Changed)

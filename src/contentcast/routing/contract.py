@@ -10,13 +10,14 @@ of its business.
     told                                    wants done
     Started, Stopping                       SetTimer, Changed                        life and time
     Published, Subscribed, Advertised ...   Deliver, Account                         clients
+    DurablySubscribed, Resumed, ...         Accepted, DeliverDurably                 clients of durable delivery
     LinkUp, LinkLost, Received              Send (link), SendTo (any broker),        other brokers
                                             Join, Leave, SendGroup (group)
     Synced                                  Append                                   disk
 
 Quiet. A network is quiet when only background timers are left, and nothing has changed for as long as the longest of them
-takes. What counts as a change: a client's input, a link that comes or goes, a Deliver, an Append, a Join or Leave, a timer that
-is not in the background, and `Changed`, by which a router says that soft state became different.
+takes. What counts as a change: a client's input, a link that comes or goes, a Deliver or DeliverDurably, an Append, a Join or
+Leave, a timer that is not in the background, and `Changed`, by which a router says that soft state became different.
 Rule: the same inputs at the same times give the same effects, in the same order.
 """
 
@@ -73,9 +74,15 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:
-    """A client of this broker published events; their ids are unique in the network."""
+    """A client of this broker published events; their ids are unique in the network.
+
+    With the name of a `publisher` it is a durable publication, answered by `Accepted`. A publisher gives its batches ascending
+    numbers from 1; what was not accepted it publishes again under the same numbers, in their order.
+    """
 
     events: EventBatch
+    publisher: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +120,46 @@ class Unadvertised:
     """These advertisements of clients of this broker have ended; ids that are not there are passed over."""
 
     ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DurablySubscribed:
+    """Clients of this broker want every accepted event that matches, also while they are away or brokers are down.
+
+    An id that is there already asks for what it says now; the same again changes nothing.
+    """
+
+    subscriptions: SubscriptionBatch
+
+
+@dataclass(frozen=True, slots=True)
+class DurablyUnsubscribed:
+    """These durable subscriptions have ended, with all that waits for them; ids that are not there are passed over."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The client of a durable subscription is here and has all numbers up to `after`: from now on it is handed what follows."""
+
+    subscription: int
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The client of a durable subscription is away; what is for it waits until it has `Resumed`."""
+
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The client of a durable subscription has all numbers up to this one for good."""
+
+    subscription: int
+    upto: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +203,11 @@ Input: TypeAlias = (
     | Unsubscribed
     | Advertised
     | Unadvertised
+    | DurablySubscribed
+    | DurablyUnsubscribed
+    | Resumed
+    | Suspended
+    | Acknowledged
     | Declared
     | LinkUp
     | LinkLost
@@ -221,6 +273,29 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """Tell the publisher: this batch is on disk, at this position of the broker's log. `duplicate`: it was there before.
+
+    The position of a duplicate is told for the publisher's last batch, and is 0 for an older one.
+    """
+
+    publisher: str
+    number: int
+    position: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeliverDurably:
+    """Hand these events to the client of a durable subscription: they are its numbers `first`, `first` + 1, ..."""
+
+    subscription: int
+    subscriber: str
+    first: int
+    events: EventBatch
+
+
+@dataclass(frozen=True, slots=True)
 class SetTimer:
     """Wake me at this time. A timer of the same name that is still to fire is moved.
 
@@ -252,7 +327,9 @@ class Account:
     steps: Ints
 
 
-Effect: TypeAlias = Send | SendTo | SendGroup | Join | Leave | Deliver | SetTimer | Append | Changed | Account
+Effect: TypeAlias = (
+    Send | SendTo | SendGroup | Join | Leave | Deliver | Accepted | DeliverDurably | SetTimer | Append | Changed | Account
+)
 
 # --- a router
 

@@ -18,10 +18,12 @@ from contentcast.hosting.costs import Costs
 from contentcast.hosting.perform import How, no_link, perform
 from contentcast.hosting.timers import Timers
 from contentcast.routing.contract import (
+    Accepted,
     Account,
     Append,
     Changed,
     Deliver,
+    DeliverDurably,
     Input,
     Join,
     Leave,
@@ -40,6 +42,7 @@ from contentcast.routing.contract import (
 from contentcast.routing.dice import Dice
 from contentcast.routing.setup import Life, MakeRouter
 from contentcast.simulation.agenda import Agenda, Root
+from contentcast.simulation.clients import DurableClients
 from contentcast.simulation.deliveries import Accounts, Deliveries
 from contentcast.simulation.disk import Disk
 from contentcast.simulation.trace import Trace, describe_input
@@ -61,6 +64,7 @@ class Surroundings:
     costs: Costs
     scales: Scales
     deliveries: Deliveries
+    durable: DurableClients
     accounts: Accounts | None
     trace: Trace | None
     underlay: Underlay
@@ -101,11 +105,14 @@ class Broker:
         self._cpu = 0.0
         self._sends: list[tuple[Direction | SendTo | SendGroup, Parcel]] = []
         self._delivers: list[Deliver] = []
+        self._durably: list[Accepted | DeliverDurably] = []
         self._how: How = {
             Send: self._send,
             SendTo: self._send_elsewhere,
             SendGroup: self._send_elsewhere,
             Deliver: self._deliver,
+            Accepted: lambda effect: self._durably.append(effect),
+            DeliverDurably: lambda effect: self._durably.append(effect),
             Account: self._account,
             SetTimer: self._set_timer,
             Join: lambda effect: self._each_segment(lambda segment: segment.join(self.name, effect.group)),
@@ -217,7 +224,7 @@ class Broker:
             self._around.trace.handled(now, self.name, self.incarnation, input, effects)
         if not agenda.quiet.handled(input, effects, now, agenda.root is not None):
             agenda.root = None
-        self._sends, self._delivers = [], []
+        self._sends, self._delivers, self._durably = [], [], []
         perform(effects, self._how, HOST)
         self.busy_s += self._cpu
         self._busy_until = now + self._cpu
@@ -229,6 +236,8 @@ class Broker:
                 self._send_off(way, parcel, leaves)
         for deliver in self._delivers:
             self._around.deliveries.note(leaves, self.number, self.incarnation, deliver, now)
+        for told in self._durably:
+            self._around.durable.told(leaves, self.name, told)
         if type(input) is Stopping:
             agenda.put(leaves, self._stopped, self, root=None)
 

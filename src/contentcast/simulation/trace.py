@@ -17,11 +17,16 @@ from typing import Any, TextIO
 from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.routing.contract import (
     LINK,
+    Accepted,
     Account,
+    Acknowledged,
     Advertised,
     Append,
     Declared,
     Deliver,
+    DeliverDurably,
+    DurablySubscribed,
+    DurablyUnsubscribed,
     Effect,
     Input,
     Join,
@@ -30,12 +35,14 @@ from contentcast.routing.contract import (
     LinkUp,
     Published,
     Received,
+    Resumed,
     Send,
     SendGroup,
     SendTo,
     SetTimer,
     Started,
     Subscribed,
+    Suspended,
     Synced,
     TimerFired,
     Unadvertised,
@@ -72,14 +79,18 @@ class Trace:
 
 def describe_input(input: Input) -> str:
     match input:
-        case Published(events):
-            return f"Published{_ids(events)}"
+        case Published(events, publisher, number):
+            return f"Published{_ids(events)}" + (f" {publisher}/{number}" if publisher else "")
         case Received(sender, message, via):
             way = "" if via is LINK else f" by group {via.group}" if via.group else " directly"
             return f"Received {sender}{way} {describe(message)}"
-        case Subscribed(subscriptions):
-            return f"Subscribed{_ids(subscriptions)}"
-        case Unsubscribed(ids) | Unadvertised(ids):
+        case Subscribed(subscriptions) | DurablySubscribed(subscriptions):
+            return f"{type(input).__name__}{_ids(subscriptions)}"
+        case Resumed(subscription, upto) | Acknowledged(subscription, upto):
+            return f"{type(input).__name__} {subscription}: {upto}"
+        case Suspended(subscription):
+            return f"Suspended {subscription}"
+        case Unsubscribed(ids) | Unadvertised(ids) | DurablyUnsubscribed(ids):
             return f"{type(input).__name__}{list(ids)}"
         case Advertised(advertisements):
             return f"Advertised{[each.id for each in advertisements]}"
@@ -107,6 +118,10 @@ def describe_effect(effect: Effect) -> str:
                 f"{numbers[row]}: {subscribers[each]}" for row, each in zip(rows.tolist(), who.tolist(), strict=True)
             )
             return f"Deliver[{pairs}]"
+        case Accepted(publisher, number, position, duplicate):
+            return f"Accepted {publisher}/{number} at {position}{' duplicate' if duplicate else ''}"
+        case DeliverDurably(subscription, subscriber, first, events):
+            return f"DeliverDurably {subscription} {subscriber} {first}{_ids(events)}"
         case SetTimer(timer, at, background):
             return f"SetTimer {timer} {at!r}{' background' if background else ''}"
         case Account(events, steps):

@@ -18,23 +18,28 @@ from typing import Any, Final
 from contentcast.hosting.costs import PAPER_FAST, Costs
 from contentcast.network.topology import Link, Topology
 from contentcast.routing.contract import (
+    Acknowledged,
     Advertised,
     Declared,
+    DurablySubscribed,
+    DurablyUnsubscribed,
     Input,
     LinkLost,
     LinkUp,
     Published,
     Received,
+    Resumed,
     Router,
     Stopping,
     Subscribed,
+    Suspended,
     Unadvertised,
     Unsubscribed,
 )
 from contentcast.routing.setup import CLOCK_S, MakeRouter
 from contentcast.simulation.agenda import Agenda, SimulationError
 from contentcast.simulation.broker import NO_MESSAGE, Broker, Surroundings
-from contentcast.simulation.clients import Clients
+from contentcast.simulation.clients import Clients, DurableClients
 from contentcast.simulation.deliveries import Accounts, Deliveries
 from contentcast.simulation.outcomes import Outcomes
 from contentcast.simulation.trace import Trace
@@ -54,6 +59,10 @@ SUBSCRIPTION_BYTES: Final = 0
 """What clients ask for costs the CPU a message; its bytes pass no link."""
 
 PERFECT: Final = LinkQuality()
+
+DURABLE: Final = (DurablySubscribed, DurablyUnsubscribed, Resumed, Suspended, Acknowledged)
+CLIENTS: Final = (Published, Subscribed, Unsubscribed, Advertised, Unadvertised, Declared, *DURABLE)
+"""What a client may tell its broker."""
 
 
 class World(Outcomes):
@@ -98,6 +107,8 @@ class World(Outcomes):
         self._make_router = make_router
         self._quality = links
         self._deliveries = Deliveries(self.names, client_delay_s)
+        self.durable = DurableClients(self.agenda, client_delay_s, self._say_durably)
+        """What durable subscribers have got, and what publishers were told."""
         self._accounts = Accounts(self.names) if accounts else None
         self._scales = Scales(message_bytes, codec)
         direct = links if isinstance(links, LinkQuality) else PERFECT
@@ -108,6 +119,7 @@ class World(Outcomes):
             costs,
             self._scales,
             self._deliveries,
+            self.durable,
             self._accounts,
             trace,
             self._underlay,
@@ -162,7 +174,7 @@ class World(Outcomes):
 
     def put(self, broker: str, input: Input, at: float | None = None) -> None:
         """A client of this broker publishes, subscribes, advertises, takes it back or declares a space, now or later."""
-        if not isinstance(input, Published | Subscribed | Unsubscribed | Advertised | Unadvertised | Declared):
+        if not isinstance(input, CLIENTS):
             raise SimulationError(
                 f"clients publish, subscribe, advertise and declare; {type(input).__name__} comes of what a router does and of "
                 "cut, mend, crash, restart, join and leave"
@@ -195,9 +207,17 @@ class World(Outcomes):
             # As the broker will send it on, so that the batch is measured once.
             broker.arrive(input, self._scales.size(Publish(name, broker.incarnation, 0, input.events)))
             return
+        if isinstance(input, DURABLE):
+            for each in self.durable.said(name, input):
+                self._say_durably(name, each)
+            return
         self._clients[name].note(input)
         if broker.up:
             broker.arrive(input, SUBSCRIPTION_BYTES)
+
+    def _say_durably(self, name: str, input: Input) -> None:
+        if self._brokers[name].up:
+            self._brokers[name].arrive(input, SUBSCRIPTION_BYTES)
 
     # --- time
 
@@ -224,6 +244,7 @@ class World(Outcomes):
             raise SimulationError(f"broker {broker} is down already; restart it first")
         self._say(f"crash {broker}")
         crashed.crash()
+        self.durable.crashed(broker)
         for link in self._links_of(broker):
             self._review(link, crashed=broker)
             for direction in link.directions:
@@ -245,7 +266,7 @@ class World(Outcomes):
 
     def _start(self, broker: Broker) -> None:
         broker.start()
-        for wanted in self._clients[broker.name].wanted():
+        for wanted in (*self._clients[broker.name].wanted(), *self.durable.wanted(broker.name)):
             broker.arrive(wanted, SUBSCRIPTION_BYTES)
 
     def join(self, broker: str, links: Iterable[tuple[str, float]] = (), at: float | None = None) -> None:

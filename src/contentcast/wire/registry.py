@@ -24,13 +24,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from contentcast.model import ContentcastError, EventBatch, Space
-from contentcast.wire import client, covering, knowledge, multicast, overlay, publishing, sessions, summaries
+from contentcast.wire import client, covering, durable, knowledge, multicast, overlay, publishing, sessions, summaries
 from contentcast.wire.encodings.sizes import event_bytes
 from contentcast.wire.fields import Reader, Spaces, WireError
 from contentcast.wire.form import Form, Ints, Message
 from contentcast.wire.framing import FRAME_HEADER_BYTES
 
-FAMILIES: Final = (publishing, knowledge, sessions, summaries, covering, overlay, multicast, client)
+FAMILIES: Final = (publishing, knowledge, sessions, summaries, covering, overlay, multicast, durable, client)
 FIRST_FROM_OUTSIDE: Final = 200
 MOST_NESTED: Final = 4
 """Messages that carry each other: a session's frame, a routed message, the events in it, and one to spare."""

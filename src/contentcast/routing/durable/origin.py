@@ -1,0 +1,238 @@
+"""The part of a broker where events enter: it accepts them, keeps them, and sends them until every home has them.
+
+    Published(events, "p", 7)    position 12; who wants which rows, by the versions in force; Kept in the log
+    synced                       Accepted("p", 7, 12), and a Custody to each home that wants something of it
+    Have(12) from a home         that home has it; when all have, it is dropped
+
+For one home the positions that it wants something of make a chain: 3, 9, 12. The Custody of 12 says "after 9: what lies between
+is silence", and a home at 9 takes it. The chain begins at the *base*: the last position before the home's first version.
+Source: Bhola et al. 2002 (knowledge streams of data and silence, kept only where events enter). It departs in that events go
+directly to the homes that want them, so that nobody in between must know a version.
+Rule: a version is in force from its place in the log. What lies before it is filtered without it, what lies behind with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from contentcast.model import EventBatch, SubscriptionBatch
+from contentcast.routing.audience import Change
+from contentcast.routing.audience.audiences import Audiences
+from contentcast.routing.contract import Accepted, Effect, Published, SendTo, Timer
+from contentcast.routing.durable.log import Log
+from contentcast.routing.durable.patience import Patience, reached
+from contentcast.routing.parts.network_view import NetworkView
+from contentcast.routing.parts.spaces import SpaceRegister
+from contentcast.wire import Publish
+from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Kept, Wanted
+
+RESEND: Final = "durable resend"
+"""The timer of this part; what it is about is the home."""
+WINDOW: Final = 64
+"""Batches under way to one home; the next goes when the first of them is there."""
+
+
+@dataclass(slots=True)
+class Towards:
+    """One home, as this origin sees it."""
+
+    base: int
+    version: int
+    patience: Patience
+    synced_version: int = 0
+    chained: int = 0
+    """The last position that it wants something of; the base if there is none."""
+    waiting: deque[Custody] = field(default_factory=deque)
+    """What it has not said that it has."""
+    sent: int = 0
+    """How many of those that wait are under way."""
+
+
+class Origin:
+    """`route` is given accepted events for those who subscribe without durability."""
+
+    def __init__(
+        self,
+        broker: str,
+        view: NetworkView,
+        spaces: SpaceRegister,
+        log: Log,
+        route: Callable[[EventBatch, float], list[Effect]],
+        *,
+        count_steps: bool,
+    ) -> None:
+        self.broker = broker
+        self.last = 0
+        """The last position given."""
+        self.homes: dict[str, Towards] = {}
+        self._view = view
+        self._spaces = spaces
+        self._log = log
+        self._route = route
+        self._publishers: dict[str, tuple[int, int]] = {}
+        """The last number of each publisher, and its position."""
+        self._unsynced: set[tuple[str, int]] = set()
+        self._interests: dict[str, tuple[SubscriptionBatch, ...]] = {}
+        self._audiences = Audiences.of_one(spaces, self._all_interests, count_steps=count_steps)
+
+    # --- accepting
+
+    def accept(self, published: Published, now: float) -> list[Effect]:
+        publisher, number = published.publisher, published.number
+        last, position = self._publishers.get(publisher, (0, 0))
+        if (publisher, number) in self._unsynced:
+            return []  # the answer comes with the sync
+        if number <= last:
+            return [Accepted(publisher, number, position if number == last else 0, duplicate=True)]
+        events = self._spaces.fit(published.events)
+        publish = Publish(self.broker, 1, self.last + 1, events)
+        kept = Kept(self.last + 1, publisher, number, self._wanted(events), publish)
+        self._place(kept)
+        self._unsynced.add((publisher, number))
+        return self._log.write(kept, lambda then: self._accepted(kept, then))
+
+    def _place(self, kept: Kept) -> None:
+        self.last = kept.position
+        self._publishers[kept.publisher] = (kept.number, kept.position)
+
+    def _accepted(self, kept: Kept, now: float) -> list[Effect]:
+        assert kept.publish is not None
+        self._unsynced.discard((kept.publisher, kept.number))
+        effects: list[Effect] = [Accepted(kept.publisher, kept.number, kept.position)]
+        effects += self._route(kept.publish.events, now)
+        self._line_up(kept)
+        for each in kept.wanted:
+            effects += self._send(each.home, now)
+        return effects
+
+    def _line_up(self, kept: Kept) -> None:
+        assert kept.publish is not None
+        for each in kept.wanted:
+            home = self.homes[each.home]
+            rows, pairs = np.unique(each.rows, return_inverse=True)
+            part = kept.publish.take(rows)
+            home.waiting.append(
+                Custody(home.base, home.chained, kept.position, each.version, pairs.astype(np.int64), each.ids, part)
+            )
+            home.chained = kept.position
+
+    def _wanted(self, events: EventBatch) -> tuple[Wanted, ...]:
+        """Which rows satisfy which subscriptions of each home, by the versions in force now."""
+        audience = self._audiences.of(events.space)
+        if not len(audience) or not len(events):
+            return ()
+        found = audience.match_living(events)
+        rows, owners, ids = found.events, audience.origin[found.rows], audience.ids[found.rows]
+        chosen = ((audience.origins[each], owners == each) for each in np.unique(owners).tolist())
+        wanted = [Wanted(home, self.homes[home].version, rows[mine], ids[mine]) for home, mine in chosen]
+        return tuple(sorted(wanted, key=lambda each: each.home))
+
+    # --- versions
+
+    def hear(self, told: DurableInterest, now: float) -> list[Effect]:
+        """A home told its interests: they are in force from this place of the log on. Its own are in the log already."""
+        home = self.homes.get(told.origin)
+        if home is not None and told.version <= home.version:
+            return []
+        self.force(told)
+        return self._log.write(told, lambda then: self.forced(told, then))
+
+    def force(self, told: DurableInterest) -> None:
+        home = self.homes.get(told.origin)
+        if home is None:
+            home = self.homes[told.origin] = Towards(self.last, 0, Patience(Timer(RESEND, told.origin)), chained=self.last)
+        home.version = told.version
+        self._interests[told.origin] = told.subscriptions
+        self._audiences.note(Change(told.origin, None, None))
+        for batch in told.subscriptions:
+            self._audiences.note(Change(told.origin, (), batch))
+
+    def forced(self, told: DurableInterest, now: float) -> list[Effect]:
+        self.homes[told.origin].synced_version = told.version
+        return [self._in_force(told.origin)]
+
+    def _in_force(self, home: str) -> SendTo:
+        found = self.homes.get(home)
+        if found is None or not found.synced_version:
+            return SendTo(home, InForce(0, 0, self.last))
+        return SendTo(home, InForce(found.synced_version, found.base, self.last))
+
+    def _all_interests(self) -> Iterator[tuple[str, SubscriptionBatch]]:
+        for home, batches in sorted(self._interests.items()):
+            yield from ((home, batch) for batch in batches)
+
+    # --- sending
+
+    def heard_have(self, home: str, have: Have, now: float) -> list[Effect]:
+        found = self.homes.get(home)
+        effects: list[Effect] = [self._in_force(home)] if have.asks else []
+        if found is None:
+            return effects
+        while found.waiting and found.waiting[0].position <= have.upto:
+            found.waiting.popleft()
+            found.sent = max(0, found.sent - 1)
+            found.patience.answered()
+        return effects + self._send(home, now)
+
+    def fired(self, home: str, now: float) -> list[Effect]:
+        """No answer came in time: everything again."""
+        found = self.homes.get(home)
+        if found is None:
+            return []
+        found.patience.fired()
+        found.sent = 0
+        return self._send(home, now)
+
+    def network_changed(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        lost = sorted(name for name, each in self.homes.items() if each.waiting and each.patience.hopeless)
+        for name in sorted(reached(self._view, lost)):
+            self.homes[name].sent = 0
+            self.homes[name].patience.answered()
+            effects += self._send(name, now)
+        return effects
+
+    def _send(self, name: str, now: float) -> list[Effect]:
+        home = self.homes[name]
+        if not home.waiting:
+            return []
+        can_hear = bool(reached(self._view, [name]))
+        # To somebody who cannot be reached one message is enough to find out that we are wrong.
+        upto = min(len(home.waiting), WINDOW if can_hear else 1)
+        effects: list[Effect] = [SendTo(name, home.waiting[at]) for at in range(home.sent, upto)]
+        home.sent = max(home.sent, upto)
+        return [*effects, *home.patience.wait(now, can_hear)]
+
+    # --- another life
+
+    def restore(self, record: Kept) -> None:
+        self._place(record)
+        self._line_up(record)
+
+    def started(self, now: float) -> list[Effect]:
+        """What is restored is on disk."""
+        effects: list[Effect] = []
+        for name, home in sorted(self.homes.items()):
+            home.synced_version = home.version
+            effects += self._send(name, now)
+        return effects
+
+    # --- looking inside
+
+    def sizes(self) -> dict[str, int]:
+        return {"kept": sum(len(each.waiting) for each in self.homes.values())}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "last": self.last,
+            "publishers": {name: number for name, (number, _) in sorted(self._publishers.items())},
+            "homes": {
+                name: {"version": home.version, "base": home.base, "waiting": [each.position for each in home.waiting]}
+                for name, home in sorted(self.homes.items())
+            },
+        }

@@ -1,0 +1,204 @@
+"""Any router of brokers, with durable delivery around it: what is accepted reaches every durable subscription exactly once.
+
+A router around a router. Publications without a publisher's name and subscriptions that are not durable go to the inside as
+before. A durable publication is accepted (`origin`), and the inside routes it for everybody else once it is on disk. Durable
+subscribers are the matter of `home`. Every broker is both, and sends to itself without a message.
+
+    p -> a    Published(events, "p", 7)     a: Kept in the log, synced: Accepted("p", 7, position 12)
+    a -> c    Custody (9, 12]               c: Taken in the log, synced: DeliverDurably, numbers 31 and 32 of subscription 5
+    c -> a    Have 12                       a drops 12 when all homes have it
+
+Brokers tell each other their durable interests over the topic `durable interests`. `docs/internals/durable.md` says why all
+this holds.
+Rule: the inside knows nothing of it; this router is the only one that writes to the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from contentcast.model import EventBatch
+from contentcast.routing.contract import (
+    Acknowledged,
+    DurablySubscribed,
+    DurablyUnsubscribed,
+    Effect,
+    Input,
+    LinkLost,
+    LinkUp,
+    Published,
+    Received,
+    Resumed,
+    Router,
+    SendTo,
+    Sizes,
+    Started,
+    Suspended,
+    Synced,
+    Timer,
+    TimerFired,
+)
+from contentcast.routing.durable.home import ASK, Home
+from contentcast.routing.durable.log import Log
+from contentcast.routing.durable.origin import RESEND, Origin
+from contentcast.routing.parts.network_view import NetworkView
+from contentcast.routing.parts.spaces import SpaceRegister
+from contentcast.routing.parts.versions import Versions
+from contentcast.routing.setup import Setup
+from contentcast.wire import Mark, Message, Told
+from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Kept, Taken
+from contentcast.wire.fields import WireError
+
+FAMILY: Final = (Custody, Have, InForce)
+
+
+class Knowing(Router, Protocol):
+    """A router made on `routing.skeleton`."""
+
+    versions: Versions
+    view: NetworkView
+    spaces: SpaceRegister
+
+
+class DurableInterests:
+    """The topic: the durable subscriptions of every broker, as far as heard. `fresh` is what the origin has not seen yet."""
+
+    topic = DurableInterest.topic
+
+    def __init__(self) -> None:
+        self.known: dict[str, DurableInterest] = {}
+        self.fresh: list[DurableInterest] = []
+
+    def hear(self, told: DurableInterest) -> None:
+        self.known[told.origin] = told
+        self.fresh.append(told)
+
+    def forget(self, origin: str) -> None:
+        """A durable subscription outlives its broker's life."""
+
+    def tell(self, origin: str, mark: Mark, since: int) -> DurableInterest:
+        return self.known[origin]
+
+
+class Durable:
+    def __init__(self, router: Knowing, setup: Setup) -> None:
+        self.broker = router.broker
+        self.router = router
+        self.log = Log(router.broker)
+        self.home = Home(router.broker, setup.incarnation, router.view, self.log, self._brokers)
+        self.origin = Origin(router.broker, router.view, router.spaces, self.log, self._route, count_steps=setup.count_steps)
+        self.interests = DurableInterests()
+        router.versions.take(self.interests)
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        match input:
+            case Started(restored):
+                return self._delivered_here(self._start(restored, now), now)
+            case Synced(upto):
+                return self._delivered_here([*self.log.synced(upto, now), *self.router.handle(input, now)], now)
+            case Published() if input.publisher:
+                return self.origin.accept(input, now)
+            case DurablySubscribed(subscriptions):
+                return self._write(self.home.subscribe(subscriptions))
+            case DurablyUnsubscribed(ids):
+                return self._write(self.home.unsubscribe(ids))
+            case Resumed():
+                return self.home.resume(input)
+            case Suspended(subscription):
+                self.home.suspend(subscription)
+                return []
+            case Acknowledged():
+                return self.home.acknowledge(input)
+            case Received(sender, message) if isinstance(message, FAMILY):
+                return self._delivered_here(self._hear(sender, message, now), now)
+            case TimerFired(Timer(part, home)) if part == RESEND:
+                return self._delivered_here(self.origin.fired(home, now), now)
+            case TimerFired(timer) if timer == ASK:
+                return self._delivered_here(self.home.ask(now), now)
+            case Received(_, Told()) | LinkUp() | LinkLost():
+                return [*self.router.handle(input, now), *self._learn(now)]
+            case _:
+                return self.router.handle(input, now)
+
+    def _hear(self, sender: str, message: Message, now: float) -> list[Effect]:
+        match message:
+            case Custody():
+                return self.home.take(sender, message, now)
+            case Have():
+                return self.origin.heard_have(sender, message, now)
+            case InForce():
+                self.home.heard_in_force(sender, message)
+        return []
+
+    def _delivered_here(self, effects: list[Effect], now: float) -> list[Effect]:
+        """What this broker's origin sends to its own home, and back, is handled at once."""
+        found: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, SendTo) and effect.broker == self.broker:
+                found += self._delivered_here(self._hear(self.broker, effect.message, now), now)
+            else:
+                found.append(effect)
+        return found
+
+    def _learn(self, now: float) -> list[Effect]:
+        """The view of the network or somebody's interests may have changed."""
+        effects: list[Effect] = []
+        fresh, self.interests.fresh = self.interests.fresh, []
+        for told in fresh:
+            effects += self.origin.hear(told, now)
+        return [*effects, *self.origin.network_changed(now), *self.home.ask_later(now)]
+
+    def _route(self, events: EventBatch, now: float) -> list[Effect]:
+        return self.router.handle(Published(events), now)
+
+    def _brokers(self) -> list[str]:
+        return sorted(self.router.versions.marks())
+
+    # --- this broker's interests
+
+    def _write(self, interest: DurableInterest | None) -> list[Effect]:
+        """One record for both parts: this broker's own interests are in force here from their place in the log."""
+        if interest is None:
+            return []
+        self.origin.force(interest)
+        return self.log.write(interest, lambda then: self._tell(interest, then))
+
+    def _tell(self, interest: DurableInterest, now: float) -> list[Effect]:
+        versions = self.router.versions
+        self.interests.known[self.broker] = interest
+        versions.preset(self.broker, interest.topic, versions.incarnation, interest.version)
+        told: list[Effect] = versions.tell(interest)
+        return [*told, *self.origin.forced(interest, now), *self.home.ask_later(now)]
+
+    # --- another life
+
+    def _start(self, restored: tuple[bytes, ...], now: float) -> list[Effect]:
+        effects = self.router.handle(Started(), now)
+        mine: DurableInterest | None = None
+        for number, record in enumerate(self.log.restore(restored), 1):
+            match record:
+                case DurableInterest():
+                    self.origin.force(record)
+                    if record.origin == self.broker:
+                        self.home.hold(record)
+                        mine = record
+                case Kept():
+                    self.origin.restore(record)
+                case Taken() | Have():
+                    self.home.restore(record)
+                case _:
+                    raise WireError(f"broker {self.broker}: record {number} of its log is a {type(record).__name__}")
+        if mine is not None:
+            incarnation = self.router.versions.incarnation
+            again = DurableInterest(self.broker, incarnation, mine.version, mine.subscriptions)
+            effects += self._tell(again, now)
+        return [*effects, *self.origin.started(now)]
+
+    # --- looking inside
+
+    def sizes(self) -> Sizes:
+        return {**self.router.sizes(), **self.origin.sizes(), **self.home.sizes()}
+
+    def state(self) -> dict[str, Any]:
+        log = {"records": self.log.written, "unsynced": self.log.waiting}
+        return {**self.router.state(), "durable": {"origin": self.origin.state(), "home": self.home.state(), "log": log}}
