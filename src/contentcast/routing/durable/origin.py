@@ -29,7 +29,7 @@ from contentcast.routing.durable.patience import Patience, reached
 from contentcast.routing.parts.network_view import NetworkView
 from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.wire import Publish
-from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Kept, Wanted
+from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Kept, Wanted, check_rows
 
 RESEND: Final = "durable resend"
 """The timer of this part; what it is about is the home."""
@@ -211,6 +211,7 @@ class Origin:
     # --- another life
 
     def restore(self, record: Kept) -> None:
+        check_rows(record)
         self._place(record)
         self._line_up(record)
 
