@@ -206,7 +206,7 @@ class Story:
         self.confirmed: dict[int, float] = {}
         self.ended: set[int] = set()
 
-    def play(self) -> Story:
+    def play(self, judged: bool = True) -> Story:
         dice = self.dice
         for number in range(1, 5):
             self._subscribe(number, dice.uniform(0, 1) if number < 3 else dice.uniform(1, 6))
@@ -217,7 +217,8 @@ class Story:
             self.world.agenda.put(tick * 0.05, self._look)
         self.world.run(most_steps=300_000)
         self._look(None)
-        self.judge()
+        if judged:
+            self.judge()
         return self
 
     def _subscribe(self, number: int, at: float) -> None:
