@@ -16,13 +16,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import contentcast as cc
-from contentcast.catalog import PROTOCOLS
 from contentcast.matching.learnt import LearntPlan
 from contentcast.model import ContentcastError, EventBatch, Space
 from contentcast.network.named import network
 from contentcast.network.topology import Topology
 from contentcast.pipeline.feeds import Feed, Files, market_feed, own_feed
-from contentcast.pipeline.job import Facts, run_job
+from contentcast.pipeline.job import USUAL, Facts, run_job
 from contentcast.spark import prepare, read_deliveries
 from contentcast.spark.delivering import fewest_copies, match_and_deliver
 from tests.spark.oracle import scan_of
@@ -87,7 +86,7 @@ def test_the_totals_are_those_of_the_tables(day: Done, spark: SparkSession) -> N
     assert {k: n for k, n in enumerate(day.facts.delivered.fan_out.tolist()) if n and k} == dict(fan_out)
     assert summary["events nobody wants"] == EVENTS - 1 - sum(fan_out.values())
     assert set(summary["seconds"]) == {"ingest", "prepare", "match and deliver", "learn", "report"} | {
-        f"route {name}" for name in PROTOCOLS
+        f"route {name}" for name in USUAL
     }
 
 
@@ -96,14 +95,14 @@ def test_every_protocol_of_the_catalog_hands_over_the_same(day: Done, spark: Spa
     found = delivered(spark, day.out)
     # A subscriber with two subscriptions that an event satisfies is handed it once.
     handed = len(set(zip(found["event"].to_pylist(), found["subscriber"].to_pylist(), strict=True)))
-    assert {name: row["deliveries"] for name, row in protocols.items()} == dict.fromkeys(PROTOCOLS, handed)
+    assert {name: row["deliveries"] for name, row in protocols.items()} == dict.fromkeys(USUAL, handed)
     assert protocols["link-matching"]["messages"] == day.facts.least
     assert all(row["messages"] >= day.facts.least for row in protocols.values())
     assert protocols["flooding"]["messages"] == (EVENTS - 1) * 38
     links = day.table("routes/links.parquet").group_by("protocol").aggregate([("messages", "sum")]).to_pylist()
     assert {row["protocol"]: row["messages_sum"] for row in links} == {n: row["messages"] for n, row in protocols.items()}
     latencies = day.table("routes/latencies.parquet").group_by("protocol").aggregate([("deliveries", "sum")]).to_pylist()
-    assert {row["protocol"]: row["deliveries_sum"] for row in latencies} == dict.fromkeys(PROTOCOLS, handed)
+    assert {row["protocol"]: row["deliveries_sum"] for row in latencies} == dict.fromkeys(USUAL, handed)
 
 
 def test_bad_rows_are_set_aside_with_the_reason(day: Done) -> None:
@@ -146,7 +145,7 @@ def test_the_report_needs_nothing_but_itself(day: Done) -> None:
     page = (day.out / "report.html").read_text()
     for outside in ("http://", "https://", "src=", "@import", "url("):
         assert outside not in page.replace("http://www.w3.org/2000/svg", ""), outside
-    for protocol in PROTOCOLS:
+    for protocol in USUAL:
         assert f'data-protocol="{protocol}"' in page
     assert "A few events, and why" in page
     assert "does not get it" in page

@@ -50,7 +50,8 @@ def fails(*words: str) -> str:
 
 
 def test_every_command_has_an_example_and_the_help_shows_them_all() -> None:
-    assert set(EXAMPLES) == {command.name or command.callback.__name__ for command in app.registered_commands}
+    groups = {group.name for group in app.registered_groups}
+    assert set(EXAMPLES) == {command.name or command.callback.__name__ for command in app.registered_commands} | groups
     for command, example in EXAMPLES.items():
         assert example in works("--help")
         assert example in works(command, "--help")

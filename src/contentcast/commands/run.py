@@ -50,7 +50,7 @@ def run(
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own events and subscriptions, in TOML.")] = None,
     example_config: Annotated[bool, typer.Option("--example-config", help="Print such a file.")] = False,
     out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="out")] = None,
-    protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="all")] = None,
+    protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="the quick ones")] = None,
     largest_part: Annotated[
         bool, typer.Option("--largest-part", help="With --config: of a topology that is not connected, the largest part.")
     ] = False,
@@ -66,7 +66,7 @@ def run(
     open_report: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Run the whole pipeline on Spark: ingest, match, deliver, learn, route with every protocol; tables and a report."""
+    """Run the whole pipeline on Spark: ingest, match, deliver, learn, route with each protocol; tables and a report."""
     if example_config:
         typer.echo(EXAMPLE, nl=False)
         return

@@ -16,10 +16,10 @@ from click.testing import Result
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from contentcast.catalog import PROTOCOLS
 from contentcast.cli import EXAMPLES, app
 from contentcast.commands.run import EVENTS_AND_SUBSCRIPTIONS, Size
 from contentcast.commands.run_config import EXAMPLE, read_config
+from contentcast.pipeline.job import USUAL
 from contentcast.spark import read_deliveries
 
 
@@ -52,7 +52,7 @@ def fails(*words: str) -> str:
 def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSession) -> None:
     said = works(*EXAMPLES["run"].split()[1:])
     lines = said.splitlines()
-    for name in PROTOCOLS:
+    for name in USUAL:
         (line,) = [each for each in lines if each.strip().split()[:1] == [name]]
         assert "…" not in line
     (bound,) = [each.split() for each in lines if "lower bound" in each]
@@ -62,7 +62,7 @@ def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSe
     assert f"{events - 2:,} events (2 bad records in out/quarantine) met {subscriptions - 1:,} subscriptions (1 refused" in said
     assert "The report is out/report.html." in said
     assert Path("out/report.html").exists()
-    assert pq.read_table("out/routes/protocols.parquet")["protocol"].to_pylist() == list(PROTOCOLS)
+    assert pq.read_table("out/routes/protocols.parquet")["protocol"].to_pylist() == list(USUAL)
 
 
 def test_the_example_config_works_as_it_stands(spark: SparkSession) -> None:
