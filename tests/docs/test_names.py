@@ -56,7 +56,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 # --- that the above can fail
 
-FILE = f"{PACKAGE}/routing/interest.py"
+FILE = f"{PACKAGE}/routing/parts/interest.py"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,8 @@ def test_a_wrong_name_is_found(text: str, in_docstring: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "file"), [("held", f"{PACKAGE}/routing/versions.py"), ("renewed", f"{PACKAGE}/routing/link_matching/annotated.py")]
+    ("text", "file"),
+    [("wakened", f"{PACKAGE}/routing/parts/versions.py"), ("renewed", f"{PACKAGE}/routing/link_matching/annotated.py")],
 )
 def test_a_word_that_its_file_no_longer_has_is_found(text: str, file: str) -> None:
     """Both stood in docstrings when what they named had gone."""
