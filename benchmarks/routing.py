@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import Result, Table, times
-from contentcast.catalog import PROTOCOLS, make_router
+from contentcast.catalog import make_router
 from contentcast.hosting.costs import PAPER_FAST
 from contentcast.hosting.instant import Instant
 from contentcast.hosting.ledger import Ledger, percentile
 from contentcast.language import parse_many
 from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.network.named import network, placed
+from contentcast.pipeline.job import USUAL
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Published, Router, Subscribed
 from contentcast.routing.setup import Life, Setup
@@ -43,7 +44,7 @@ def by_columns(scenario: Scenario, events: int, subscriptions: int) -> list[dict
     publishers = np.array(scenario.publishers(events).to_pylist())
     setup = Setup(topology=topology, forest=Forest())
     rows = []
-    for name in PROTOCOLS:
+    for name in USUAL:
         ledger = Ledger(topology, PAPER_FAST)
         instant = Instant(topology, make_router(name, setup))
         for broker in topology.brokers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from contentcast.hosting.perform import HostError, How, no_link, perform
@@ -99,10 +99,18 @@ class Instant:
 
     def put(self, broker: str, input: Input) -> None:
         """Tells a broker something, and lets everything happen that follows."""
-        if broker not in self.routers:
-            self.topology.number(broker)  # says which there are
-            raise HostError(f"broker {broker} has left")
-        self._wait(broker, input)
+        self.put_many([(broker, input)])
+
+    def put_many(self, inputs: Iterable[tuple[str, Input]]) -> None:
+        """Tells several brokers something, and then lets everything happen that follows.
+
+        A protocol with standing timers takes a whole period of them to become quiet: once here, and once for each `put`.
+        """
+        for broker, input in inputs:
+            if broker not in self.routers:
+                self.topology.number(broker)  # says which there are
+                raise HostError(f"broker {broker} has left")
+            self._wait(broker, input)
         self.settle()
 
     def leave(self, broker: str) -> None:

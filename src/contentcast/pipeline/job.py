@@ -45,8 +45,8 @@ from contentcast.spark.subscriptions.indexes import Prepared, prepare
 SUMMARY: Final = "job.json"
 MADE_BY: Final = "contentcast run"
 SLOW_TO_SETTLE: Final = frozenset({"covering", "multicast", "overlay"})
-"""Protocols that route only when they are named. Telling 2,000 market subscriptions on 39 brokers takes them 6, 8 and 23 CPU
-seconds, and the others below one; the job has 100,000."""
+"""Protocols that route only when they are named. Telling 2,000 market subscriptions on 39 brokers takes them 5, 6 and 2 CPU
+seconds, and the others a few tenths; the job has 100,000."""
 USUAL: Final = tuple(name for name in catalog.PROTOCOLS if name not in SLOW_TO_SETTLE)
 SAMPLED: Final = {"link-matching-paper": 8}
 """Of more than SAMPLED_FROM events such a protocol routes one in so many. The paper's own form takes 13.6 CPU seconds for

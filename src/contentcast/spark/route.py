@@ -285,8 +285,7 @@ class Work:
             options = self.options[name]
             setup = Setup(topology=self.topology, forest=forest, wanted=self.wanted, count_steps=self.count_steps)
             network = Instant(self.topology, catalog.make_router(name, setup, **options))
-            for broker, batch in _subscriptions(self):
-                network.put(broker, Subscribed(batch))
+            network.put_many((broker, Subscribed(batch)) for broker, batch in _subscriptions(self))
             _NETWORKS[known] = network
         return _NETWORKS[known]
 
