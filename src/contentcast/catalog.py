@@ -116,9 +116,9 @@ def protocol(name: str) -> Protocol:
     try:
         return PROTOCOLS[name]
     except KeyError:
-        raise ContentcastError(
-            f"there is no protocol {name!r}{nearest(name, PROTOCOLS, 'there are')}; your own is package.module:Class"
-        ) from None
+        near = nearest(name, PROTOCOLS, "there are")
+        own = "" if near.endswith("?") else "; your own is package.module:Class"
+        raise ContentcastError(f"there is no protocol {name!r}{near}{own}") from None
 
 
 def _from_outside(name: str) -> Protocol:

@@ -112,7 +112,7 @@ def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
         ),
         (
             EXAMPLE.replace('"b1"', '"b1"\nprotocols = ["floding"]'),
-            "there is no protocol 'floding'; did you mean 'flooding'?; your own is package.module:Class",
+            "there is no protocol 'floding'; did you mean 'flooding'?",
         ),
     ],
 )
