@@ -1,8 +1,9 @@
-"""The kernels that put entries into cells: which cells, which of them together, and what stands in their columns.
+"""The kernels that put entries into cells: they choose the cells, join equal entries and write the columns.
 
-    asks (what each entry asks)  ->  open_cells (row, cell)  ->  join_same (one entry with a run of ids)  ->  append_entries
+    entry rows  ->  open_cells (pairs of row and cell)  ->  join_same (equal entries become one with a run of ids)
+                ->  append_entries (columns in the arena)
 
-A cell that is full moves to the arena's end with twice the room, so one more entry never moves more than one cell.
+A full cell moves to the end of the arena with twice the room. So one more entry never moves more than one cell.
 """
 
 # Numba infers the types, and the callers in `store` are typed.
@@ -39,12 +40,12 @@ from contentcast.matching.index.machine.layout import (
 from contentcast.matching.index.machine.simd import prefetch
 
 ENTRIES_AHEAD = 16
-"""How many later the entry comes whose slot, or cell, is fetched from memory now: they lie anywhere."""
+"""Prefetch distance: while entry k is filed, the slot or cell of entry k + this is fetched from memory."""
 
 
 @nb.njit(nogil=True, cache=True)
 def by_group(routes, group_of_row, groups):
-    """The entries that have a group, those of one together, and how many cells each group's go to."""
+    """The rows that have a group, sorted by group; and for each group the number of pairs of row and cell."""
     starts, keys = np.zeros(groups + 1, np.int64), np.zeros(groups, np.int64)
     for i in range(len(group_of_row)):
         group = group_of_row[i]
@@ -64,10 +65,10 @@ def by_group(routes, group_of_row, groups):
 
 @nb.njit(nogil=True, cache=True)
 def open_cells(slots, cell, group_of, key_of, groups, tables, routes, group_of_row, order, next_cell, rows, cells):
-    """The cells that entries go to, each of its keys in its group's table; new keys get the next cells.
+    """Find the cell of each entry and key in the table of its group. A new key gets the next free cell.
 
-    `tables`: [group, where its table begins, its size, its shift]. Written are entry and cell of each; returns the cell after
-    the new ones.
+    tables[group] holds the begin, the size and the shift of the group's table. `rows` and `cells` get one pair for each entry
+    and key. Returns the number of the next free cell.
     """
     count = 0
     for k in range(len(order)):
@@ -110,11 +111,11 @@ def _ask_the_same(entries, one, other):
 
 @nb.njit(nogil=True, cache=True)
 def join_same(entries, rows, cells, group_of, widths, order, least, ids, lengths, run_lengths, run_ids):
-    """Entries of one cell that ask the same become one with a run of ids, in groups where this leaves one of `least` or fewer;
-    not where nothing is tested.
+    """Join equal entries of one cell to one entry with a run of ids.
 
-    The entries stand in order of their cells, those that ask the same side by side; `order` keeps those that are left,
-    `lengths` gets how many ids each stands for, negative if it has a run. Returns how many are left, runs, and ids in runs.
+    A group takes part if joining leaves at most one of `least` entries, and if its entries test anything.
+    The input is sorted by cell, with equal entries side by side. `order` keeps the entries that are left; `lengths` gets the
+    number of ids that each stands for, negative for a run. Returns the entries left, the runs, and the ids in runs.
     """
     counts, distinct = np.zeros(len(widths), np.int64), np.zeros(len(widths), np.int64)
     for i in range(len(order)):
@@ -131,7 +132,7 @@ def join_same(entries, rows, cells, group_of, widths, order, least, ids, lengths
         while joining and at + length < len(order) and cells[order[at + length]] == cell:
             other = rows[order[at + length]]
             if ids[other] < 0 or not _ask_the_same(entries, row, other):
-                break  # those with several conjunctions stay by themselves
+                break  # an entry of a subscription with several conjunctions is not joined
             length += 1
         for k in range(length if length > 1 else 0):
             run_ids[inside + k] = ids[rows[order[at + k]]]
@@ -147,10 +148,11 @@ def join_same(entries, rows, cells, group_of, widths, order, least, ids, lengths
 
 @nb.njit(nogil=True, cache=True)
 def append_entries(arena, cell, groups, entries, rows, cells, order, lengths, ids, next_run, free, begin):
-    """Append entries to their cells from `begin` on, those of one cell coming one after the other.
+    """Append the entries order[begin:] to their cells. The entries of one cell stand side by side.
 
-    A new cell gets room for what comes, a full one moves to the arena's end with twice the room. `lengths` as `join_same` gives
-    them. Returns the new end, the next entry and the next run: if the arena is too small, the caller grows it and goes on.
+    A new cell gets room for its entries in this call. A full cell moves to the end of the arena with twice the room. `lengths`
+    comes from `join_same`. Returns the end of the arena, the next entry and the next run. If the arena is too small, it stops
+    early; the caller grows the arena and calls it again from the next entry.
     """
     for i in range(begin, len(order)):
         at, row = cells[order[i]], rows[order[i]]

@@ -1,17 +1,19 @@
-"""Entries as bitmaps: for attributes of few values, which entries do not mind a value, as one row of bits per value.
+"""Bitmaps: entries over attributes with few values. Each value has a row of bits; bit k is set if entry k accepts the value.
 
-    entry        0  1  2  3        an event with a1 = 2, a2 = 1 (and a3 whatever):
+    entry        0  1  2  3        an event with a1 = 2 and a2 = 1:
     a1           1  2  2  *        row a1=2   0 1 1 1
     a2           *  *  1  3        row a2=1   1 1 1 0
-                                   and        0 1 1 0     entries 1 and 2 match
+                                   AND        0 1 1 0     entries 1 and 2 match
 
-Several attributes share a field, whose rows stand for their combinations: one row to fetch where there would be three or four.
-The values of an attribute with more than a few of them are put into four buckets for this. A row then says of some entries
-that they may match, and these are compared in full: an entry tests several attributes, so hardly one passes by chance.
+Several attributes share a field. The rows of a field stand for the combinations of their values, so that one row is fetched
+instead of three or four. The values of an attribute with more than MOST_EXACT values are put into BUCKETS buckets. A row of
+buckets says that an entry may match; the entry is then compared in full. An entry tests several attributes, so few entries
+pass by chance.
 
-The entries are sorted when the plan is made, by the attributes that most of them test, so that a block of them mostly dies at
-once: each attribute and code knows the blocks with an entry that asks for it, each attribute those with one that does not test
-it. Later entries go to the end, or into the place of one that was removed.
+The entries are sorted when the plan is made, by the attributes that most of them test. Then most blocks of entries can be left
+out at once: `named` holds, for each attribute and code, the blocks with an entry that asks for the code; `without` holds, for
+each attribute, the blocks with an entry that does not test it. A later entry goes to the end, or into the slot of an entry that
+was removed.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc,call-arg"
@@ -34,11 +36,11 @@ from contentcast.matching.index.values.dictionaries import FIRST, Dictionary
 Ints = npt.NDArray[np.int64]
 
 PAGE_WORDS: Final = 512
-"""Words of one page of memory."""
+"""64-bit words in one page of memory."""
 PAGES: Final = 64
-"""Pages that `make_room` writes to before it stops."""
+"""Pages that one step of `make_room` writes to."""
 HUGE_FROM_EMPTY: Final = 1 << 22
-"""Bytes from which on rows that are made before there are any entries have large pages (see `reserved`)."""
+"""Rows of at least this many bytes get large pages, if they are made before there are entries (see `reserved`)."""
 _USED, _FREE = 2, 3
 
 
@@ -55,11 +57,11 @@ ARRAYS: Final = (
 
 @dataclass(slots=True)
 class Bitmaps:
-    """`names`: the attributes, in the order by which the entries were sorted."""
+    """`names`: the attributes, in the order in which the entries were sorted by them."""
 
     names: list[str] = field(default_factory=list)
     values: Ints = field(default_factory=_none)
-    """How many of each attribute were known when it was laid out."""
+    """For each attribute: how many values were known when the rows were laid out."""
     codes: Ints = field(default_factory=_none)
     field_of: Ints = field(default_factory=_none)
     stride: Ints = field(default_factory=_none)
@@ -72,11 +74,11 @@ class Bitmaps:
     entries: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     free: Ints = field(default_factory=_none)
     numbers: Ints = field(default_factory=lambda: np.array([1, 1, 0, 0]))
-    """Whether all ids are plain and all rows exact, slots used, and how many of them are free again."""
+    """Four numbers: 1 if all ids are plain, 1 if all rows are exact, the slots used, and the used slots that are free again."""
 
     @property
     def used(self) -> int:
-        """Slots that hold an entry, or have held one."""
+        """How many slots hold an entry or have held one."""
         return int(self.numbers[_USED])
 
     @property
@@ -96,7 +98,7 @@ class Bitmaps:
         )  # fmt: skip
 
     def lay_out(self, dictionaries: dict[str, Dictionary]) -> None:
-        """Fields and rows for the attributes, which are in the order of `dictionaries`; no entries yet."""
+        """Make fields and rows for the attributes, in the order of `dictionaries`, without entries."""
         mine = list(dictionaries.values())
         self.names = list(dictionaries)
         self.values = np.array([len(each) for each in mine], np.int64)
@@ -114,7 +116,7 @@ class Bitmaps:
     # --- changing
 
     def add(self, words: Ints, masks: Ints, tagged: Any, dictionaries: dict[str, Dictionary]) -> Ints:
-        """Entries with these equal constraints, [word, entry]; returns their slots."""
+        """Add entries with these equality constraints, as [word, entry]; returns their slots."""
         count = len(tagged)
         used, free = int(self.numbers[_USED]), int(self.numbers[_FREE])
         reused = min(count, free)
@@ -134,7 +136,7 @@ class Bitmaps:
         return slots
 
     def _fit_slots(self, count: int) -> None:
-        """Room for this many slots: where the rows are too short, all of them move to longer ones."""
+        """Make room for this many slots. If the rows are too short, all of them are copied to longer rows."""
         if count <= 64 * self.rows.shape[1] and count + SLACK <= len(self.ids):
             return
         words = BLOCK // 64 * -(-(count + count // 4) // BLOCK)
@@ -147,8 +149,8 @@ class Bitmaps:
         self.rows, self.named, self.without, self.ids, self.entries = rows, named, without, ids, entries
 
     def make_room(self, count: int) -> Iterator[int]:
-        """Room for this many entries, before there are any. The system takes its time for each page that is written to for the
-        first time, so this stops after some pages and says how many they were.
+        """Make room for this many entries, before there are any, in steps. The first write to a page of memory is slow, so each
+        step touches PAGES pages and yields their number.
         """
         self._fit_slots(count)
         flat = self.rows.reshape(-1)
@@ -157,17 +159,17 @@ class Bitmaps:
             yield PAGES
 
     def expect_to_remove(self, count: int) -> None:
-        """Have room to note that so many slots are free."""
+        """Make room in `free` for this many more slots, so that `remove` needs no memory."""
         free = int(self.numbers[_FREE])
         if free + count > len(self.free):
             self.free = np.concatenate([self.free, np.zeros(free + count, np.int64)])
 
     def remove(self, slots: Ints) -> None:
-        """What these slots hold; that they will be so many was expected."""
+        """Remove the entries in these slots. `expect_to_remove` has made room for them."""
         if not len(slots):
             return
         rows = int(self.first_row[1]) if len(self.first_row) > 1 else len(self.rows)
-        _clear_bits(self.rows, rows, slots)  # one field that says no is enough
+        _clear_bits(self.rows, rows, slots)  # an entry needs a 1 in every field, so clearing one field is enough
         free = int(self.numbers[_FREE])
         self.free[free : free + len(slots)] = slots
         self.numbers[_FREE] = free + len(slots)
@@ -175,17 +177,17 @@ class Bitmaps:
     # --- reading
 
     def slots(self) -> Ints:
-        """Those that hold an entry."""
+        """The slots that hold an entry."""
         return np.setdiff1d(np.arange(int(self.numbers[_USED])), self.free[: int(self.numbers[_FREE])])
 
     def arrays(self) -> dict[str, Any]:
-        """All arrays, by name, as far as they are used."""
+        """The used part of all arrays, by name."""
         slots = 64 * self.rows.shape[1]
         found = {name: getattr(self, name) for name in ARRAYS}
         return {**found, "ids": self.ids[: slots + SLACK], "entries": self.entries[:slots]}
 
     def restore(self, names: list[str], arrays: dict[str, Any]) -> None:
-        """What `arrays` has given, for the attributes with these names."""
+        """Take over what `arrays` returned, for the attributes with these names."""
         self.names = names
         for name in ARRAYS:
             setattr(self, name, arrays[name])
@@ -206,8 +208,10 @@ def _clear_bits(rows, count, slots):
 
 @nb.njit(nogil=True, cache=True)
 def _set_bits(bits, places, slots):
-    """Mark the entries, whose bits are all 0, in the rows that accept them; `places`: where in the entries of `bits` an
-    attribute's word stands. True if the rows tell each of the values that they ask for from all others.
+    """Set the bits of new entries in the rows that accept them; all their bits are 0 before.
+
+    `places`: the position of each attribute's word in bits.entries. Returns True if the rows are exact for these entries: each
+    value that they ask for has a row of its own.
     """
     rows, named, free, stride, values = bits.rows, bits.named, bits.free, bits.stride, bits.values
     attributes, fields = len(bits.word), len(bits.first_row)

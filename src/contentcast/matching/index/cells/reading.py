@@ -1,4 +1,9 @@
-"""Entries read back from the cells that hold them: for a new plan, or as what a subscription asks for."""
+"""Reading entries back from their cells: for a new plan, or to show the predicate of a subscription.
+
+    cells, bitmaps  ->  atoms [entry, attribute and sort, value, last]  ->  columns by attribute  ->  Entries or Predicate
+
+Rule: nothing here changes the index.
+"""
 
 # Numba infers the kernels' types.
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc,arg-type,call-arg"
@@ -44,33 +49,33 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 
 AT_A_TIME: Final = 1 << 15
-"""Places that are read together."""
+"""Places that are read in one part; it bounds the memory for atoms."""
 ENTRIES_AHEAD: Final = 8
-"""How many later the entry is read that is fetched from memory now."""
+"""Prefetch distance: while entry k is read, entry k + this is fetched from memory."""
 _EQUAL, _RANGE, _OTHER = 0, 1, 2
 _SORTS: Final = 3
-"""Of what an entry asks of an attribute."""
+"""The number of sorts of tests on an attribute: equality, range, other (set or text)."""
 _POINTS, _CODES, _COUNT, _LEAST, _GREATEST, _CUTS, _CUT_COUNT = range(7)
 
 
 def read_some(filing: Filing, ids: Ints) -> Entries:
-    """The entries of these subscriptions, which are there; their owner is the place of its id."""
+    """The entries of these subscriptions, which must exist. The owner of an entry is a position in `ids`."""
     return _read_in_parts(filing, filing.store.locate(ids))
 
 
 def read_all(filing: Filing, ids: Ints) -> Entries:
-    """Every entry; `ids` are those of all subscriptions, ascending."""
+    """All entries. `ids` are the ids of all subscriptions, in ascending order."""
     return _read_in_parts(filing, filing.store.locate_all(ids))
 
 
 def _read_in_parts(filing: Filing, places: Locations) -> Entries:
     bounds = range(0, max(1, len(places.owner)), AT_A_TIME)
     parts = [_read(filing, Locations(*(each[at : at + AT_A_TIME] for each in places))) for at in bounds]
-    return parts[0] if len(parts) == 1 else joined(parts, [0] * len(parts))  # their owners are places among all ids
+    return parts[0] if len(parts) == 1 else joined(parts, [0] * len(parts))  # owners: positions among all ids
 
 
 def read_predicate(filing: Filing, subscription: int) -> Predicate:
-    """What a subscription asks for."""
+    """The predicate of a subscription."""
     entries = read_some(filing, np.array([subscription]))
     asked: list[dict[str, Constraint]] = [{} for _ in range(entries.count)]
     for (form, name), column in entries.columns.items():
@@ -104,7 +109,7 @@ def _text(attributes: Attributes, name: str, number: int) -> Constraint:
 
 def _range(kind: Kind, first: int, last: int) -> Constraint:
     least, greatest = key_ends(kind)
-    # -2^63 made room for absent: a range that begins right above begins at the least int.
+    # -2^63 is the key of absent. A range that begins at the key above it begins at the least int.
     low = kind.least if first <= max(least, ABSENT_KEY + 1) else value_of(kind, first)
     return Constraint(Ranges(kind, (low, cut_after(kind, min(last, greatest)))))
 
@@ -116,11 +121,11 @@ def _set(kind: Kind, pairs: tuple[int, ...]) -> Constraint:
     return Constraint(Ranges.union_all(kind, ranges), absent)
 
 
-# --- many of them
+# --- many entries at once
 
 
 class _Fields(NamedTuple):
-    """Where the codes of attributes stand in the words: one row per dictionary."""
+    """The position of each attribute's code in the words: one row for each dictionary."""
 
     word: np.ndarray
     shift: np.ndarray
@@ -181,7 +186,7 @@ def _key_at(line, code):
 
 @nb.njit(nogil=True, cache=True)
 def _range_at(arena, at, room, form, line):
-    """The keys that a range begins and ends with, or that of absent if it is none."""
+    """The first and last key of a range; both are ABSENT_KEY if the entry does not test the attribute."""
     first = np.int64(LEAST_CODE) if form == T_HIGH else np.int64(arena[at])
     last = np.int64(GREATEST_CODE) if form == T_LOW else np.int64(arena[at + (room if form == T_RANGE else 0)])
     if last == GREATEST_CODE and (form == T_HIGH or first == ABSENT_CODE):
@@ -194,10 +199,10 @@ def _range_at(arena, at, room, form, line):
 
 @nb.njit(nogil=True, cache=True)
 def _read_places(arena, cell, key_of, groups, fields, lines, bit_words, bit_entries, words, cells, inside, sources, atoms):
-    """What the entries at these places ask, one after the other: [entry, _SORTS * attribute and sort, value, last].
+    """Write the tests of the entries at these places as atoms: [entry, _SORTS * attribute + sort, value, last].
 
-    Behind a grid an entry lies in each cell that its range reaches: only the first one counts. Written are the atoms, and where
-    each entry was found; returns how many entries and atoms there are.
+    Behind a grid an entry lies in every cell that its range reaches; only the first of these cells counts. `sources` gets the
+    place where each entry was found. Returns the number of entries and the number of atoms.
     """
     count = used = 0
     codes, masks = np.zeros(words, np.int64), np.zeros(words, np.int64)
@@ -260,7 +265,7 @@ def _read_places(arena, cell, key_of, groups, fields, lines, bit_words, bit_entr
 
 @nb.njit(nogil=True, cache=True)
 def _by_subject(atoms, count, field_codes):
-    """The atoms as columns, those of one attribute and sort together; and where these begin."""
+    """The atoms as columns, sorted by attribute and sort; and where each attribute and sort begins."""
     starts = np.zeros(field_codes + 2, np.int64)
     for i in range(count):
         starts[atoms[i, 1] + 2] += 1

@@ -1,9 +1,15 @@
-"""Sixteen entries at a time: one compare for all of them, the answer in the low sixteen bits of an int64.
+"""SIMD: tests on sixteen entries with one instruction; the answer is a mask in the low sixteen bits of an int64.
 
-LLVM's vectors, written out because the compiler does not find the way from compares to a mask to a compressed store by itself.
-The compares run on any processor; putting the ids of those that passed side by side is one AVX-512 instruction, or a loop
-without branches where there is none. It goes to a register and is stored whole: straight to memory, the same instruction takes
-over a hundred cycles on some processors.
+The functions are written as LLVM vector code. The compiler does not find the way from compares to a mask to a compressed store
+by itself.
+
+* The compares run on every processor.
+* The ids of the entries that passed are moved side by side by one AVX-512 instruction (`write_sixteen`). A processor without
+  AVX-512 uses a loop without branches.
+* The compressed ids go to a register, and the register is stored whole. The variant of the instruction that writes to memory
+  takes more than a hundred cycles on some processors.
+
+Rule: the functions read and write whole vectors, also past the last number that counts; arrays have SLACK numbers more for it.
 """
 
 # Numba infers the types.
@@ -35,7 +41,7 @@ def _data(context, builder, signature, arguments, array):
 
 
 def _place(context, builder, signature, arguments, array, at, vector):
-    """A pointer to arguments[array][at] as the first of a vector."""
+    """A pointer to a vector that begins at arguments[array][at]."""
     return builder.bitcast(builder.gep(_data(context, builder, signature, arguments, array), [at]), vector.as_pointer())
 
 
@@ -89,7 +95,7 @@ def at_least(typing_context, arena, first, code):
 
 @intrinsic
 def equal_under(typing_context, arena, values, masks, word):
-    """Bit k: the word's low half equals arena[values + k] where arena[masks + k] has ones."""
+    """Bit k: the low half of `word` equals arena[values + k] in all bits that are set in arena[masks + k]."""
 
     def generate(context, builder, signature, arguments):
         words = _sixteen_times(builder, arguments[3])
@@ -101,9 +107,10 @@ def equal_under(typing_context, arena, values, masks, word):
 
 
 def _passing(*kinds):
-    """A function for entries with these tests, whose columns begin at arena[first], `room` numbers apart.
+    """Make a function that runs these tests on sixteen entries.
 
-    Bit k of what it returns: entry k passes them all.
+    The columns of the entries begin at arena[first], and each column is `room` numbers long. Bit k of the result: entry k
+    passes all tests.
     """
 
     @intrinsic
@@ -141,10 +148,10 @@ pass_word_range_low = _passing("word", "range", "low")
 
 
 def _compressing(few):
-    """Writes those of arena[first : first + 16] that have a one in bits to out[at ...], returning the new end.
+    """Make a function that copies arena[first + k] to the end of `out` for each bit k that is set, and returns the new end.
 
-    All sixteen places of `out` may be written, the rest being anything; with `few`, the last eight only if need be, a branch
-    that pays where it is rare.
+    It may write all sixteen places from out[at] on; the places after the new end then hold arbitrary numbers. With `few` it
+    writes the last eight places only if more than eight bits are set: this branch pays where it is rarely taken.
     """
 
     @intrinsic
@@ -177,7 +184,7 @@ def _compressing(few):
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _pick_sixteen(arena, first, bits, out, at):
-    """The same without AVX-512."""
+    """The same for a processor without AVX-512."""
     for k in range(16):
         out[at] = arena[first + k]
         at += (bits >> k) & 1
@@ -191,8 +198,10 @@ write_few = _compressing(few=True) if _COMPRESSES else _pick_sixteen
 
 @intrinsic
 def and_rows(typing_context, rows, starts, first, last, offset, blocks, at):
-    """rows[starts[f] + offset ...] and-ed for f from `first` up to `last`, BLOCK bits, to blocks[at], beginning with what is
-    there, if `first` is not 0. Bit k of the result: the k-th sixteen of these bits are not all 0.
+    """AND the rows of the fields `first` to `last` - 1, over one block of BLOCK bits, and write the block to blocks[at].
+
+    The row of field f begins at rows[starts[f] + offset]. If `first` is not 0, the block that stands at blocks[at] is AND-ed
+    with them. Bit k of the result: the k-th group of sixteen bits in the block is not all 0.
     """
 
     def generate(context, builder, signature, arguments):
@@ -237,7 +246,7 @@ def load_eight(typing_context, text, at):
 
 @intrinsic
 def prefetch(typing_context, array, at):
-    """Have the line of array[at] fetched; the place may be anywhere."""
+    """Start to fetch the cache line of array[at]. `at` may lie outside the array."""
 
     def generate(context, builder, signature, arguments):
         data = _data(context, builder, signature, arguments, 0)
@@ -252,7 +261,7 @@ def prefetch(typing_context, array, at):
 
 @intrinsic
 def lowest_one(typing_context, bits):
-    """The place of the lowest one; bits must not be 0."""
+    """The position of the lowest bit that is set; `bits` must not be 0."""
 
     def generate(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -262,7 +271,7 @@ def lowest_one(typing_context, bits):
 
 @intrinsic
 def _stream(typing_context, out, at, values, index):
-    """out[at : at + 8] = values[index : index + 8], past the caches; out[at] must begin a line of 64 bytes."""
+    """out[at : at + 8] = values[index : index + 8], with a store that bypasses the caches; out[at] must begin a cache line."""
 
     def generate(context, builder, signature, arguments):
         found = builder.load(_place(context, builder, signature, arguments, 2, arguments[3], _LONGS), align=8)
@@ -274,7 +283,7 @@ def _stream(typing_context, out, at, values, index):
 
 @intrinsic
 def _stream_same(typing_context, out, at, value):
-    """out[at : at + 8] = value, likewise."""
+    """out[at : at + 8] = value, with a store that bypasses the caches; out[at] must begin a cache line."""
 
     def generate(context, builder, signature, arguments):
         one = builder.insert_element(ir.Constant(_LONGS, ir.Undefined), arguments[2], ir.Constant(_INT, 0))
@@ -294,10 +303,10 @@ def _store_past_caches(builder, vector, place):
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def flush(out, done, scratch, count):
-    """Copy what fills whole lines from scratch[:count] to out[done:], move the rest to the front; returns how many went.
+    """Copy whole cache lines of scratch[:count] to out[done:] and move the rest to the front; returns how many were copied.
 
-    `done` is a multiple of eight. What goes past the caches is not fetched first to be written over, which makes a large
-    output two to four times as fast.
+    `done` is a multiple of eight. The stores bypass the caches: a line that will be overwritten is not fetched first. This
+    makes a large output two to four times as fast.
     """
     whole = count & ~7
     for k in range(0, whole, 8):
@@ -309,14 +318,15 @@ def flush(out, done, scratch, count):
 
 @nb.njit(nogil=True, cache=True)
 def fill_rows(ends, rows, first, streaming):
-    """rows[k] = the event whose ids stand at k, and anything in the sixteen places after the last.
+    """Write to rows[k] the number of the event that the id at k belongs to.
 
-    `streaming`: past the caches, rows[0] beginning a line.
+    Up to sixteen places after the last id get arbitrary numbers. With `streaming` the stores bypass the caches; rows[0] must
+    begin a cache line then.
     """
     at, sixteen = np.uint64(0), np.uint64(16)
     for event in range(np.uint64(len(ends) if not streaming else 0)):
         end, number = np.uint64(ends[event]), first + np.int64(event)
-        for i in range(sixteen):  # most events have few: no loop whose end is hard to guess
+        for i in range(sixteen):  # most events match few: a fixed loop has no end that is predicted wrong
             rows[at + i] = number
         for k in range(at + sixteen, end, sixteen):
             for i in range(sixteen):
@@ -338,9 +348,10 @@ def fill_rows(ends, rows, first, streaming):
 
 @nb.njit(nogil=True, cache=True)
 def place_piece(ends, ids, first, rows, out, begin, streaming):
-    """Put a piece of the matches, whose events count from `first`, into rows and out from `begin` on, and nothing beside it.
+    """Copy one part of the matches to `rows` and `out` from `begin` on; the first event of the part has the number `first`.
 
-    `streaming`: past the caches, rows[0] and out[0] beginning a line. Ids that already stand where they belong stay there.
+    Nothing outside the part is written. With `streaming` the stores bypass the caches; rows[0] and out[0] must begin a cache
+    line then. Ids that already stand in their place are not copied.
     """
     count = np.int64(len(ids))
     if address_of(ids) != address_of(out) + 8 * begin:
@@ -366,7 +377,7 @@ def place_piece(ends, ids, first, rows, out, begin, streaming):
                 aligned += 8
             at = aligned
         else:
-            while at < end and at + 16 <= last:  # what is too much is written over by the next
+            while at < end and at + 16 <= last:  # the next event overwrites the places that are too many
                 for i in range(np.uint64(16)):
                     rows[np.uint64(at) + i] = number
                 at += 16

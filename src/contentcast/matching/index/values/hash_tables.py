@@ -1,9 +1,10 @@
-"""From an event column's values to codes: hash tables over Arrow's own buffers.
+"""Hash tables that turn the values of an event column into codes. They read Arrow's own buffers.
 
-Two kinds of table: of 64-bit keys (numbers, times), and of bytes (texts). Both are asked for a whole column and put the codes
-where they belong in the events' words; a table grows with its dictionary.
-`pyarrow.compute.index_in` does the same and was used before; it makes its table anew in each call and took four times as long
-for short texts.
+There are two tables: `KeyTable` for 64-bit keys (numbers, times) and `TextTable` for bytes (texts). Both look up a whole column
+and write the codes into the words of the events. A table grows with its dictionary.
+
+`pyarrow.compute.index_in` does the same and was used before. It builds its table again in each call; for short texts it took
+four times as long.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc,call-arg"
@@ -29,17 +30,17 @@ _INDEX = np.uint64
 _LEAST_SLOTS = 64
 _LONG_TEXT = np.int64(-(2**63))
 DIRECT_SPAN = 4096
-"""Keys that lie so close together are looked up by their place, not by their hash."""
+"""If all keys lie in a span of this many numbers, they are looked up in an array by position, not by hash."""
 
 
 def _slots_for(count: int) -> int:
-    """At most a fourth of them full: a second look costs more than the memory."""
+    """The number of slots: at most a fourth is full, because a second look costs more than the memory."""
     return max(_LEAST_SLOTS, 1 << (8 * count - 1).bit_length())
 
 
 @dataclass(slots=True)
 class KeyTable:
-    """Codes of 64-bit keys; code 0: an empty slot. `direct`: the codes by key, from the least one on, if they lie close."""
+    """Codes of 64-bit keys. Code 0 marks an empty slot. direct[key - least] is the code of a key, if all keys lie close."""
 
     keys: Ints = field(default_factory=lambda: np.zeros(_LEAST_SLOTS, np.int64))
     codes: Any = field(default_factory=lambda: np.zeros(_LEAST_SLOTS, np.int32))
@@ -48,7 +49,7 @@ class KeyTable:
     count: int = 0
 
     def add(self, keys: Ints, first_code: int) -> None:
-        """New keys, with the codes from `first_code` on; they count when all is done, else they have to come again."""
+        """Add new keys with the codes from `first_code` on. If it fails, the keys do not count and must be added again."""
         count, new_codes = self.count + len(keys), np.arange(first_code, first_code + len(keys), dtype=np.int32)
         if 4 * count > len(self.keys):
             held, size = self.codes > 0, _slots_for(count)
@@ -66,16 +67,17 @@ class KeyTable:
         self.count = count
 
     def look_up(self, keys: Ints, column: pa.Array | None, word: Ints, shift: int) -> None:
-        """word |= code << shift for each of the column's keys, or of the keys themselves."""
+        """word[i] |= code of keys[i] << shift. Where the column is null, the code is 0."""
         valid, first = (_NO_BYTES, 0) if column is None else _validity(column)
         _code_keys(self.keys, self.codes, self.direct, self.least, frozen(keys), valid, first, word, shift)
 
 
 @dataclass(slots=True)
 class TextTable:
-    """Codes of texts: slots with the key and the number of a text, the texts one after the other in `text`.
+    """Codes of texts. A slot holds the key and the number of a text; the texts stand one after the other in `text`.
 
-    The key of a text of less than eight bytes is the text itself and its length; of a longer one a hash, which is below 0.
+    A text of less than eight bytes has a key that holds its bytes and its length. A longer text has a hash as its key, which is
+    always negative.
     """
 
     slots: Ints = field(default_factory=lambda: np.full((_LEAST_SLOTS, 2), -1, np.int64))
@@ -84,7 +86,7 @@ class TextTable:
     count: int = 0
 
     def add(self, values: list[Any]) -> None:
-        """More texts, numbered on; they count when all is done, else they have to come again."""
+        """Add texts; their numbers follow the last one. If it fails, the texts do not count and must be added again."""
         raw = [each.encode() if isinstance(each, str) else each for each in values]
         starts = self.starts[self.count] + np.concatenate([[0], np.cumsum([len(each) for each in raw])])
         self.starts = grown(self.starts, self.count, starts)
@@ -96,7 +98,7 @@ class TextTable:
         self.slots, self.count = slots, count
 
     def look_up(self, column: pa.Array, first_code: int, word: Ints, shift: int) -> None:
-        """word |= code << shift for each of the column's texts; number n has the code `first_code` + n."""
+        """word[i] |= code of the column's text i << shift. The text with the number n has the code first_code + n."""
         valid, first = _validity(column)
         _, offsets, text = column.buffers()
         if not len(column):
@@ -109,7 +111,7 @@ class TextTable:
 
 
 def _validity(column: pa.Array) -> tuple[Any, int]:
-    """The column's bitmap of values that are there, empty if all are, and where in it the column begins."""
+    """The validity bitmap of the column and the bit where the column begins; empty if no value is null."""
     bits = column.buffers()[0]
     if bits is None or column.null_count == 0:
         return _NO_BYTES, 0
@@ -117,7 +119,7 @@ def _validity(column: pa.Array) -> tuple[Any, int]:
 
 
 def frozen(array: Any) -> Any:
-    """The array, not to be written: Numba compiles a kernel anew for arrays that differ in this alone."""
+    """The array as read-only. Numba compiles a kernel again for a writable array, so all callers pass read-only ones."""
     if type(array) is np.ndarray and not array.flags.writeable:
         return array
     view = array.view(np.ndarray)
@@ -129,7 +131,7 @@ _NO_BYTES: Any = frozen(np.zeros(0, np.uint8))
 
 
 def grown(array: Any, begin: int, values: Any) -> Any:
-    """The array with these values from `begin` on, moved if there is no room for them."""
+    """The array with these values from `begin` on; a larger copy if they do not fit."""
     end = begin + len(values)
     if end > len(array):
         larger = np.zeros(2 * end, array.dtype)
@@ -141,7 +143,7 @@ def grown(array: Any, begin: int, values: Any) -> Any:
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _slot(number, size):
-    """The first slot to look into, in a table of a power of two slots."""
+    """The first slot to look at. `size` is a power of two."""
     spread = number * _SPREAD
     return (spread ^ (spread >> 32)) & (size - 1)
 
@@ -182,8 +184,8 @@ def _code_keys(slots, codes, direct, least, keys, valid, first, word, shift):
         word[i] |= code << shift
 
 
-# In one function each: arrays that go through functions of their own, even inlined ones, have their reference counts raised and
-# lowered for every value.
+# Each of these is one function for speed: Numba counts references to arrays that are passed to another function, even if it is
+# inlined, for every value.
 @nb.njit(nogil=True, cache=True)
 def _put_texts(slots, text, starts, first, end):
     size = np.int64(len(slots))
@@ -203,8 +205,8 @@ def _put_texts(slots, text, starts, first, end):
         slots[at, 0], slots[at, 1] = key, number
 
 
-# Indices without a sign: Numba counts a negative one from the end, and looks whether it is one each time. It took 1.6 times as
-# long.
+# Indices are unsigned. Numba lets a negative index count from the end and checks for it at each access: signed indices took 1.6
+# times as long.
 @nb.njit(nogil=True, cache=True)
 def _code_texts(slots, text, starts, first_code, data, places, offset, valid, first, word, shift):
     last_slot, last_eight = _INDEX(len(slots) - 1), np.int64(len(data)) - 8
@@ -217,7 +219,7 @@ def _code_texts(slots, text, starts, first_code, data, places, offset, valid, fi
             if (valid[bit >> _INDEX(3)] >> (bit & _INDEX(7))) & 1 == 0:
                 continue
         key: Any = np.int64(0)
-        if length < 8 and begin <= last_eight:  # as most, and most of these stand in their first slot
+        if length < 8 and begin <= last_eight:  # most texts are short, and most stand in their first slot
             key = load_eight(data, begin) & ((np.int64(1) << (8 * length)) - 1) | length << 56
             at = _INDEX(_slot(key, len(slots)))
             if slots[at, _INDEX(0)] == key:

@@ -1,14 +1,15 @@
-"""Order codes: the keys that an attribute's ranges begin and end with, as 32-bit numbers in the same order.
+"""Order codes: 32-bit numbers that stand for the 64-bit keys where an attribute's ranges begin and end, in the same order.
 
-A scale knows all such keys, its points. A point has a code; an event's key gets the code of its point, or one more than that of
-the point below it if it lies between two, so comparing codes is comparing keys, in half the bytes:
+The points are all keys where a range begins or ends. Each point has a code. The key of an event gets the code of the point that
+it equals. A key between two points gets the code of the lower point, plus one. So comparing two codes gives the same answer as
+comparing the two keys, with half the bytes:
 
     points   ABSENT     8.30      8.70          price BETWEEN 8.30 AND 8.70   is   -40 <= code <= 900
     codes    -2^31      -40       900           8.30 -> -40    8.50 -> -39    8.70 -> 900    9 -> 901    absent -> -2^31
 
-Codes have gaps, so that later points fit in between; where a gap is used up all codes are given anew, and the columns that hold
-them are rewritten (`Store.recode`). Points stay until a new plan is made, and longer if most are in use. The ends of a range
-that is open on one side are no points.
+There are gaps between codes, so that later points fit in. When a gap is used up, all points get new codes, and the columns that
+hold codes are rewritten (`Store.recode`). Points are removed only when a new plan is made, and only if few of them are in use.
+The open end of a range is not a point.
 """
 
 # Numba infers the kernels' types.
@@ -30,15 +31,16 @@ from contentcast.matching.index.values.dictionaries import ABSENT_KEY
 from contentcast.matching.index.values.hash_tables import frozen
 
 _MARGIN: Final = 4
-"""Codes kept free at both ends: a key below all points, and above, has a code of its own."""
+"""Codes that stay free at both ends: a key below all points and a key above all points have codes of their own."""
 MOST_HEADS: Final = 1 << 16
+"""The greatest number of heads (see `OrderCodes.heads`)."""
 HEADS_PER_POINT: Final = 4
 FEW_POINTS: Final = 17
-"""A scale of so many is searched through, not by halves."""
+"""Up to this many points are compared one after the other; more points are searched by halving."""
 LEAST_STEP: Final = 64
-"""Between codes, of a scale that is not crowded; less if there are very many points."""
+"""The codes are crowded if the distance between two new ones is smaller than this; with very many points the limit is lower."""
 MOST_STEPS: Final = 2
-"""That every search makes; a longer one goes on, which few are."""
+"""Halving steps that every search makes without a branch. A search that needs more continues in a loop; few do."""
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -48,20 +50,20 @@ _NO_MARKS: Final = np.zeros((0, 2), np.int64)
 
 @dataclass(slots=True)
 class OrderCodes:
-    """`points` ascending, the first being ABSENT_KEY; `codes[i]` that of points[i]."""
+    """`points` in ascending order, with ABSENT_KEY first; `codes[i]` is the code of points[i]."""
 
     points: Ints = field(default_factory=lambda: np.array([ABSENT_KEY]))
     codes: Codes = field(default_factory=lambda: np.array([ABSENT_CODE], np.int32))
     is_crowded: bool = False
-    """Some gap is nearly used up."""
+    """True if a gap between codes is nearly used up."""
     _heads: tuple[Codes, int] | None = None
     _marks: tuple[Ints | None, Ints] | None = None
     _pieces: dict[str, Any] = field(default_factory=dict)
-    """Memory of which points, codes and marks are the beginning: they grow without asking for more, which takes its time."""
+    """By name: the memory in which points, codes and marks are the first part. They grow in it without a new allocation."""
 
     @classmethod
     def even(cls, points: Ints) -> OrderCodes:
-        """A scale with these points, all gaps between their codes being the same."""
+        """Order codes for these points, with equal gaps between the codes."""
         room = 3 * 2**30 // len(points)
         codes = (room * np.arange(len(points)) - 3 * 2**29).astype(np.int32)
         codes[0] = ABSENT_CODE
@@ -72,8 +74,8 @@ class OrderCodes:
         return found
 
     def add(self, keys: Ints, recode: Callable[[Codes, Codes], None]) -> None:
-        """Make points of the keys. If codes have to change, `recode` is given the old ones, ascending, and those in their
-        place, before they are in use: if it fails, they never are.
+        """Make the keys points. If the codes have to change, `recode` gets the old codes, ascending, and the new code of each.
+        The new codes are used after `recode` has returned; if it fails, the old codes stay.
         """
         new, at, new_codes, least_step = _new_points(self.points, self.codes, keys)
         if not len(new):
@@ -93,11 +95,11 @@ class OrderCodes:
         marked = self._fit("marks", marks, total) if len(marks) else marks
         new_marks = np.empty((len(new) if len(marks) else 0, 2), np.int64)
         self.is_crowded |= least_step < min(LEAST_STEP, 2**26 // total)
-        heads, self._heads, least = self._heads, None, int(self.points[1])  # made anew if this breaks off
+        heads, self._heads, least = self._heads, None, int(self.points[1])  # if this is interrupted, they are computed again
         if heads is not None and (
             new[0] < least or new[-1] > self.points[-1] or (total > len(heads[0]) and len(heads[0]) < MOST_HEADS // 2)
         ):
-            heads = None  # outside there are none, or the stretches have become long
+            heads = None  # heads do not cover the new points, or their stretches have become long
         _put_in(*pieces, marked, _NO_GRID if grid is None else grid, count, at, new, new_codes, new_marks)
         self.points, self.codes = (piece[:total] for piece in pieces)
         if self._marks is not None:
@@ -107,7 +109,7 @@ class OrderCodes:
             self._heads = heads[0], heads[1] & 63 | steps << 6
 
     def _fit(self, name: str, array: Any, count: int) -> Any:
-        """The memory that the array begins, with room for so many."""
+        """Memory for `count` rows that begins with the array; allocated larger if it is too small."""
         piece = self._pieces.get(name)
         if piece is None or len(piece) < count:
             piece = np.empty((count + count // 4, *array.shape[1:]), array.dtype)
@@ -116,27 +118,30 @@ class OrderCodes:
         return piece
 
     def look_up(self, keys: Ints, codes: Codes, ranks: Codes, grid: Ints | None) -> None:
-        """An event column's codes, and its cells in the grid if there is one."""
+        """Write the codes of an event column, and its cells in the grid if there is a grid."""
         heads, shift = self.heads()
         look_up_keys(self.marks(grid), heads, shift, frozen(keys), codes, ranks)
 
     def heads(self) -> tuple[Codes, int]:
-        """How many points there are up to the beginning of each of many equal stretches, where searching begins; and their
-        length as a shift, with the steps that a search needs in most of them above it.
+        """Where a search begins. The keys from the least to the greatest point are cut into equal stretches; heads[s] counts
+        the points up to the beginning of stretch s.
+
+        The second value holds two numbers: the length of a stretch as a shift in the low 6 bits, and above them the halving
+        steps that a search needs in most stretches.
         """
         if self._heads is None:
             first, last = (int(self.points[1]), int(self.points[-1])) if len(self.points) > 1 else (0, 0)
             wanted = min(MOST_HEADS, HEADS_PER_POINT * len(self.points))
             shift = max(0, (last - first).bit_length() - (wanted.bit_length() - 1))
             offsets = np.arange(((last - first) >> shift) + 2, dtype=np.uint64) << np.uint64(shift)
-            bounds = (np.array([first]).view(np.uint64) + offsets).view(np.int64)  # wraps as it should
+            bounds = (np.array([first]).view(np.uint64) + offsets).view(np.int64)  # wraps around, as intended
             bounds[-1] = last
             counts = np.searchsorted(self.points, bounds, "right").astype(np.int32)
             self._heads = counts, shift | min(MOST_STEPS, int(np.diff(counts).max()).bit_length()) << 6
         return frozen(self._heads[0]), self._heads[1]
 
     def marks(self, grid: Ints | None) -> Ints:
-        """What a look-up needs of a point, side by side: its key; its code and the cell of the grid that it lies in."""
+        """What a search reads of each point, side by side: [key, code << 32 | cell of the grid]."""
         if self._marks is None or self._marks[0] is not grid:
             self._pieces.pop("marks", None)
             marks = self._fit("marks", np.empty((0, 2), np.int64), len(self.points))[: len(self.points)]
@@ -147,8 +152,8 @@ class OrderCodes:
 
 @nb.njit(nogil=True, cache=True)
 def _new_points(points, codes, keys):
-    """Those of the keys that are no points yet, ascending, each once; before which points they belong; their codes, and the
-    least step between two.
+    """Find the keys that are not points yet. Returns them in ascending order without repeats, the position of each among the
+    points, their codes, and the smallest distance between two codes.
     """
     ascending = np.sort(keys)
     new, at = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
@@ -167,7 +172,7 @@ def _new_points(points, codes, keys):
 
 @nb.njit(nogil=True, cache=True)
 def _new_codes(codes, at):
-    """The codes of points that will stand before those at these places, and the least step between two."""
+    """Codes for new points that go before the points at `at`, and the smallest distance between two codes."""
     count = len(at)
     found = np.empty(count, np.int32)
     usual = 2**32 // (len(codes) + count)
@@ -179,7 +184,7 @@ def _new_codes(codes, at):
             end += 1
         below = max(np.int64(codes[at[i] - 1]), ABSENT_CODE + _MARGIN)
         above = np.int64(codes[at[i]]) if at[i] < len(codes) else np.int64(GREATEST_CODE - _MARGIN)
-        # Beyond the ends, where ever new points may come, they take little of the room.
+        # New points often come beyond an end again and again (a rising bound): each takes a small part of the room there.
         if at[i] == len(codes):
             above = min(above, below + (end - i + 1) * (usual >> 4))
         if at[i] == 1:
@@ -194,8 +199,8 @@ def _new_codes(codes, at):
 
 @nb.njit(nogil=True, cache=True)
 def _put_in(points, codes, marks, grid, count, at, new, new_codes, new_marks):
-    """New points before those of the first `count` that stand at `at`, ascending, with their codes, and their marks if there
-    are any, for which there is room.
+    """Insert new points, with their codes and marks, before the points at `at`. `count` points are there; `at` is ascending.
+    The arrays are long enough. Marks are inserted only if the marks exist.
     """
     if len(marks) > 0:
         _mark(new, new_codes, grid, new_marks)
@@ -206,7 +211,9 @@ def _put_in(points, codes, marks, grid, count, at, new, new_codes, new_marks):
 
 @nb.njit(nogil=True, cache=True)
 def _make_way(piece, count, at, new):
-    """Put numbers, or rows of them, where they belong among the first so many; from the last on, so that none is lost."""
+    """Insert new rows before the rows at `at`. The first `count` rows of `piece` are in use. Rows move from the last one on, so
+    that no row is overwritten before it has moved.
+    """
     wide, there, coming = piece.size // len(piece), piece.reshape(-1), new.reshape(-1)
     end = count
     for i in range(len(at) - 1, -1, -1):
@@ -221,7 +228,7 @@ def _make_way(piece, count, at, new):
 
 @nb.njit(nogil=True, cache=True)
 def _count_in(counts, first, shift_and_steps, new):
-    """Have the heads count these points too; returns the steps that a search needs now."""
+    """Add the new points to the heads; returns the halving steps that a search needs now."""
     shift, steps = shift_and_steps & 63, shift_and_steps >> 6
     stretch = 0
     for i in range(len(new) + 1):
@@ -239,8 +246,8 @@ def _count_in(counts, first, shift_and_steps, new):
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _stretch_after(key, first, shift):
-    """The first stretch that begins at a key or above it."""
-    offset = np.uint64(key - first)  # wraps as it should
+    """The first stretch that begins at the key or above it."""
+    offset = np.uint64(key - first)  # wraps around, as intended
     whole = offset >> np.uint64(shift)
     return np.int64(whole) + np.int64((whole << np.uint64(shift)) != offset)
 
@@ -265,7 +272,7 @@ def _look_up_among_many(marks, heads, shift_and_steps, keys, codes, ranks):
     count = len(marks)
     first, last = marks[1, 0], marks[count - 1, 0]
     shift, steps = np.uint64(shift_and_steps & 63), shift_and_steps >> 6
-    zero, one = np.uint64(0), np.uint64(1)  # without a sign an index cannot count from the end, and nobody asks whether it does
+    zero, one = np.uint64(0), np.uint64(1)  # Numba does not check an unsigned index for "counts from the end"
     for i in range(np.uint64(len(keys))):
         key = keys[i]
         if key >= last:
@@ -273,10 +280,10 @@ def _look_up_among_many(marks, heads, shift_and_steps, keys, codes, ranks):
         elif key < first:
             at = zero
         else:
-            stretch = np.uint64(key - first) >> shift  # wraps as it should
+            stretch = np.uint64(key - first) >> shift  # wraps around, as intended
             at = np.uint64(heads[stretch]) - one
             size = np.uint64(heads[stretch + one]) - at
-            for _ in range(steps):  # as many for all keys, with conditional moves: no branch to guess
+            for _ in range(steps):  # the same number for all keys, with conditional moves: no branch to predict
                 half = size >> one
                 at += half if marks[at + half, zero] <= key else zero
                 size -= half
@@ -291,7 +298,7 @@ def _look_up_among_many(marks, heads, shift_and_steps, keys, codes, ranks):
 
 @nb.njit(nogil=True, cache=True)
 def _look_up_among_few(marks, keys, codes, ranks):
-    """All keys are compared with one point after the other, which vectors do."""
+    """Compare all keys with one point after the other; the compiler makes vector code of it."""
     count = np.uint64(len(keys))
     for i in range(count):
         ranks[i] = 0

@@ -1,12 +1,16 @@
-"""Which of very many pieces a text is, begins with, ends with or contains: one pass over the text, however many there are.
+"""Text pieces: finds in one pass which of very many pieces a text equals, begins with, ends with or contains.
 
-A hash table of all pieces. A text is looked up whole, by its beginnings and endings of every length that a piece has, and by
-what stands at each of its places, of the lengths that a piece has which begins with the same two bytes (`heads`):
+All pieces stand in one hash table. A text is looked up in four ways:
 
-    contains 'dark', 'data', 'on'      "a dark book"   at 'd': heads['da'] says 4, so 'dark' is looked up; at 'r': nothing
+* whole, for pieces that it must equal;
+* by its prefixes and by its suffixes, one for each length that such a piece has;
+* at each position, for pieces that it must contain. `heads` says which lengths to try there: the lengths of the pieces that
+  begin with the same two bytes.
 
-Texts are bytes here: of UTF-8, a piece of characters is found where its bytes are. A piece is linked to numbers, those of the
-constraints that are filed under it (`text_tests`).
+    contains 'dark', 'data', 'on'      "a dark book"   at 'd': heads['da'] has length 4, so 'dark' is looked up; at 'r': nothing
+
+A text is a sequence of bytes here. In UTF-8 a piece is found in a text exactly where its bytes are. Each piece is linked to
+numbers: the constraints that are filed under it (`text_tests`).
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc,call-arg"
@@ -27,15 +31,15 @@ Ints = npt.NDArray[np.int64]
 
 EXACT, PREFIX, SUFFIX, CONTAINS = range(4)
 LONGEST: Final = 62
-"""Bytes of a contained piece at most: one bit for each length."""
+"""The greatest length of a contained piece, in bytes: `heads` has one bit for each length."""
 _PADDING: Final = bytes(8)
 _SPREAD: Final = np.int64(-7046029254386353131)
 
 
 class _Table(NamedTuple):
-    """`slots` lead to pieces, a piece's `link` to its first number, and `following` to the next, or -1.
+    """A slot holds a piece. The piece's `link` is the position of its first number; `following` is the next position, or -1.
 
-    Number 1 begins with 'da', 3 and 6 contain 'ark':
+    Constraint 1 asks for texts that begin with 'da'; constraints 3 and 6 ask for texts that contain 'ark':
 
         slots    -1  1 -1 -1  0 -1 -1 -1       heads['ar']   1 << 3
         how      1 3    start   0 2    length   2 3    text   d a a r k
@@ -68,7 +72,7 @@ class Pieces:
         """The lengths of prefixes and of suffixes, ascending."""
         self._waiting: list[tuple[int, bytes, int]] = []
         self._stamps = np.zeros(0, np.int64)
-        """Of each number the text that led to it last, of all that were asked for."""
+        """For each number: the last text that led to it. So a number is found once for each text."""
         self._asked = 0
 
     def link(self, how: int, piece: bytes, number: int) -> None:
@@ -80,7 +84,7 @@ class Pieces:
         self._gone += bool(_unlink(self._table, how, np.frombuffer(piece + _PADDING, np.uint8), len(piece), number))
 
     def tidy(self) -> None:
-        """Give up what no number is linked to any more, if it is more than half."""
+        """Drop the links that were removed, if they are more than half of all links."""
         if 2 * self._gone <= self._links:
             return
         self._settle()
@@ -92,11 +96,11 @@ class Pieces:
         vars(self).update(vars(fresh))
 
     def find(self, texts: list[bytes], numbers: int) -> tuple[Ints, Ints]:
-        """The numbers, of which there are so many, that each text leads to, once each: places of texts, numbers."""
+        """Pairs (position of a text, number that it leads to), each pair once. All numbers are below `numbers`."""
         return self.find_in(*_joined(texts), numbers)
 
     def find_in(self, text: Any, starts: Ints, numbers: int) -> tuple[Ints, Ints]:
-        """The same for texts that stand one after the other, with eight bytes more after the last; and where each begins."""
+        """The same for texts in one array: text k is text[starts[k] : starts[k + 1]]. Eight bytes follow the last text."""
         self._settle()
         count, (prefixes, suffixes) = len(starts) - 1, self._ends
         exact, contained = (bool(self._lengths[how]) for how in (EXACT, CONTAINS))
@@ -116,7 +120,7 @@ class Pieces:
         return places, those
 
     def _settle(self) -> None:
-        """Put what was linked into the table, all at once."""
+        """Put the waiting links into the table, all at once."""
         if not self._waiting:
             return
         text, starts = _joined([piece for _, piece, _ in self._waiting])
@@ -127,7 +131,7 @@ class Pieces:
             self._waiting = []
 
     def _put(self, how: Ints, starts: Ints, text: Any, numbers: Ints) -> None:
-        """Link pieces, which stand one after the other in the text, to a number each."""
+        """Link each piece to its number. The pieces stand one after the other in `text`."""
         self._ends = (
             np.array(sorted(self._lengths[PREFIX]), np.int64), np.array(sorted(self._lengths[SUFFIX]), np.int64)
         )  # fmt: skip
@@ -145,7 +149,7 @@ class Pieces:
 
 
 def _joined(texts: list[bytes]) -> tuple[Any, Ints]:
-    """The texts one after the other, with something to read after the last, and where each begins."""
+    """The texts in one array, with eight bytes of padding after the last; and where each begins."""
     starts = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(each) for each in texts], out=starts[1:])
     return np.frombuffer(b"".join([*texts, _PADDING]), np.uint8), starts
@@ -175,7 +179,7 @@ def _put(slots, hashes, count):
 
 @nb.njit(nogil=True, cache=True)
 def _piece_of(table, how, key, text, begin, length):
-    """The piece, or -1, and the slot where it stands or would stand."""
+    """The piece and its slot; if there is no such piece, -1 and the slot where it would go."""
     slot = key & (len(table.slots) - 1)
     while table.slots[slot] >= 0:
         piece = table.slots[slot]
@@ -191,7 +195,7 @@ def _piece_of(table, how, key, text, begin, length):
 
 @nb.njit(nogil=True, cache=True)
 def _link(table, pieces, links, first_byte, how, starts, numbers):
-    """Link pieces, which stand in the table's text from `first_byte` on, to numbers; returns how many pieces there are then."""
+    """Link pieces, whose bytes stand in the table's text from `first_byte` on, to numbers. Returns the new number of pieces."""
     for i in range(len(how)):
         begin, length = first_byte + starts[i], starts[i + 1] - starts[i]
         key = _hash(table.text, begin, length, how[i])
@@ -216,7 +220,7 @@ def _link(table, pieces, links, first_byte, how, starts, numbers):
 
 @nb.njit(nogil=True, cache=True)
 def _living(table, pieces, links):
-    """The pieces that numbers are linked to, one for each of so many links: how, where they begin, their text, the numbers."""
+    """All links that are left, with one copy of the piece for each: how, begin of each piece, the bytes, the numbers."""
     how, starts = np.empty(links, np.int64), np.zeros(links + 1, np.int64)
     numbers, text = np.empty(links, np.int64), np.zeros(len(table.text) * (1 + links // max(1, pieces)) + 8, np.uint8)
     count = 0
@@ -251,12 +255,13 @@ def _unlink(table, how, text, length, number):
     return True
 
 
-# All in one function: arrays that are handed to another one have their reference counts raised and lowered for every piece.
+# This is one function for speed: Numba counts references to arrays that are passed to another function, for every piece.
 @nb.njit(nogil=True, cache=True)
 def _find(table, exact, contained, prefixes, suffixes, text, starts, first, places, numbers, stamps, asked):
-    """Of the texts from `first` on, the numbers that each leads to; stops before one for which there is no room.
+    """Find the numbers that each text leads to, from text `first` on. It stops before a text whose numbers do not fit.
 
-    Returns the next text and how many were found. stamps[number]: which text, counting those `asked` before, led to it last.
+    Returns the next text and the number of pairs found. stamps[number] is the last text that led to the number; the texts of
+    earlier calls (`asked`) are counted, too.
     """
     slots, how_of, hashes, piece_start, piece_length = table.slots, table.how, table.hash, table.start, table.length
     link_of, piece_text, number_of, following = table.link, table.text, table.number, table.following
