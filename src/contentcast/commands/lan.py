@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from contentcast.commands.lan_gateway import gateway
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 lan = typer.Typer(no_args_is_help=True, help="Publish and subscribe on a LAN without a broker, over multicast groups.")
 mapping = typer.Typer(no_args_is_help=True, help="The mapping specification: which events go to which group.")
 lan.add_typer(mapping, name="map")
+lan.command(epilog="Example: contentcast lan gateway --config gateway.toml")(gateway)
 
 DEFAULT: Final = "lan://239.192.10.0:6666"
 Address = Annotated[

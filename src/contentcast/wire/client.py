@@ -18,7 +18,7 @@
 
 All but the two with events are msgpack maps of their fields, so that a later version may add one. The two with events:
 
-    Post       number i64, events u32, form u8 | publisher | space | events
+    Post       number i64, events u32, form u8 (0x40: the ids of the events are to be kept) | publisher | space | events
     Delivery   missed i64, events u32, pairs u32, form u8 | space | events | pairs of each event | numbers
 
 Rule: as for every message, whatever the bytes are, `decode` gives a message or raises a `WireError`.
@@ -46,6 +46,7 @@ PROTOCOL_VERSION: Final = 1
 POST: Final = struct.Struct("<qIB")
 DELIVERY: Final = struct.Struct("<qIIB")
 _COLUMNS: Final = 0x80
+_KEEP_IDS: Final = 0x40
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +161,15 @@ class Spaces(Message):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Post(Message):
-    """Events as batch `number` of this publisher; a number that was accepted before is not published again."""
+    """Events as batch `number` of this publisher; a number that was accepted before is not published again.
+
+    `keep_ids`: the events have ids from elsewhere, which they keep (a gateway's). The broker gives ids to all others.
+    """
 
     number: int
     events: EventBatch
     publisher: str = ""
+    keep_ids: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +217,15 @@ def _decode_events(reader: Reader, count: int, form: int) -> EventBatch:
 
 def _encode_post(message: Post) -> bytes:
     form, written = encode_events(message.events)
-    head = packed(POST, "a Post", message.number, len(message.events), form)
+    kept = _KEEP_IDS if message.keep_ids else 0
+    head = packed(POST, "a Post", message.number, len(message.events), form | kept)
     return b"".join((head, name_field(message.publisher, "a publisher"), written))
 
 
 def _decode_post(reader: Reader) -> Post:
     number, count, form = reader.unpack(POST, "a Post")
     publisher = reader.name("a publisher")
-    return Post(number, _decode_events(reader, count, form), publisher)
+    return Post(number, _decode_events(reader, count, form & ~_KEEP_IDS), publisher, bool(form & _KEEP_IDS))
 
 
 def encode_delivery(count: int, form: int, written: bytes, pairs: Ints, numbers: Ints, missed: int) -> bytes:

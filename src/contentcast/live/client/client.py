@@ -168,23 +168,30 @@ class Client(Conversation):
         return Batches(lambda: self.subscribe(space, predicate, on_slow=on_slow, durable=durable))
 
     @overload
-    async def publish(self, space: str | Space, events: Any, *, wait: Literal[True] = True) -> Receipt: ...
+    async def publish(
+        self, space: str | Space, events: Any, *, wait: Literal[True] = True, keep_ids: bool = False
+    ) -> Receipt: ...
 
     @overload
-    async def publish(self, space: str | Space, events: Any, *, wait: Literal[False]) -> asyncio.Future[Receipt]: ...
+    async def publish(
+        self, space: str | Space, events: Any, *, wait: Literal[False], keep_ids: bool = False
+    ) -> asyncio.Future[Receipt]: ...
 
-    async def publish(self, space: str | Space, events: Any, *, wait: bool = True) -> Receipt | asyncio.Future[Receipt]:
+    async def publish(
+        self, space: str | Space, events: Any, *, wait: bool = True, keep_ids: bool = False
+    ) -> Receipt | asyncio.Future[Receipt]:
         """A dict, a list of dicts, an `EventBatch`, Arrow or pandas.
 
         Returns the receipt when the broker has accepted it. With `wait=False` it returns a future of the receipt as soon as
-        the broker's window has room; `flush` waits for all of them.
+        the broker's window has room; `flush` waits for all of them. `keep_ids`: the events of an `EventBatch` keep its ids
+        (needs the right `gateway`); the broker gives ids to all others.
         """
         self._check_open()
         found = await self._space(space)
         if isinstance(events, Mapping):
             future = await self._publishing.one(found, events, wait)
         else:
-            future = await self._publishing.many(as_batch(found, events), wait)
+            future = await self._publishing.many(as_batch(found, events), wait, keep_ids)
         return await future if wait else future
 
     async def flush(self) -> None:

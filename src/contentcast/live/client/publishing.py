@@ -74,7 +74,7 @@ class Publishing:
         self._wake()
         return future
 
-    async def many(self, batch: EventBatch, wait: bool) -> asyncio.Future[Receipt]:
+    async def many(self, batch: EventBatch, wait: bool, keep_ids: bool = False) -> asyncio.Future[Receipt]:
         """A batch; the receipt comes when its last part was accepted, or one was refused."""
         self.send_gathered()
         last = self._future(wait)
@@ -86,7 +86,7 @@ class Publishing:
             if last.done():  # a part was refused
                 break
             is_last = begin + rows >= len(batch)
-            self._post(part, [(last, len(batch) if is_last else 0)])
+            self._post(part, [(last, len(batch) if is_last else 0)], keep_ids)
         if not len(batch):
             last.set_result(Receipt(0))
         return last
@@ -137,8 +137,8 @@ class Publishing:
             if waiting:
                 self._post(batch, waiting)
 
-    def _post(self, batch: EventBatch, waiting: list[tuple[asyncio.Future[Receipt], int]]) -> None:
-        post = Post(self._next, batch, self.publisher)
+    def _post(self, batch: EventBatch, waiting: list[tuple[asyncio.Future[Receipt], int]], keep_ids: bool = False) -> None:
+        post = Post(self._next, batch, self.publisher, keep_ids)
         self._next += 1
         sent = Sent(post, batch.records.nbytes, waiting)
         self._under_way[post.number] = sent

@@ -155,6 +155,11 @@ class LanClient:
             assert found is not None  # it was there when the first event was published
             self._enter(EventBatch.from_dicts(found, gathered))
 
+    def relay(self, events: EventBatch) -> None:
+        """Events from elsewhere, which keep their ids: what a gateway brings."""
+        if len(events):
+            self.server.put(Published(events))
+
     def _enter(self, events: EventBatch) -> None:
         if len(events):
             first = self.server.event_ids(len(events))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from contentcast.live.looking.hops import explain, hop
+from contentcast.live.looking.wanted import wanted
 from contentcast.live.serving.sessions import Session
 from contentcast.live.settings.access import AccessError
 from contentcast.model import ContentcastError
@@ -65,6 +66,8 @@ def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
 
 
 def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
+    if ask.what == "wanted":
+        return wanted(broker, session, ask.document)
     if ask.what in QUESTIONS and not broker.serving.access.of(session.identity).operate:
         raise AccessError(f"{session.identity or 'who shows no identity'} may not look inside; see the right operate")
     match ask.what:
@@ -76,7 +79,7 @@ def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
             return hop(broker, ask.document)
         case "explain":
             return explain(broker, ask.document)
-    raise ContentcastError(f"a broker can be asked for {', '.join(QUESTIONS)}, not for {ask.what!r}")
+    raise ContentcastError(f"a broker can be asked for {', '.join(QUESTIONS)} or wanted, not for {ask.what!r}")
 
 
 def _counted(broker: Broker, name: str, count: int) -> dict[str, Any]:

@@ -312,6 +312,8 @@ class Serving:
             session.connection.send(Done(post.number, {"duplicate": True}, post=True))
             return
         try:
+            if post.keep_ids and not self.access.of(session.identity).gateway:
+                raise AccessError(f"{session.identity or 'who shows no identity'} may not keep ids; it needs the right gateway")
             if self.access.is_closed:
                 check_publication(self.access.of(session.identity), session.identity, post.events)
         except ContentcastError as reason:
@@ -340,8 +342,7 @@ class Serving:
         for space, posted in posts.items():
             events = concat([post.events for _, post in posted]) if len(posted) > 1 else posted[0][1].events
             count = len(events)
-            numbers = pa.array(np.arange(self._next_event, self._next_event + count))
-            self._next_event += count
+            numbers = self._ids(posted)
             try:
                 self._host.handle(Published(EventBatch(space, events.records, numbers)))
             except ContentcastError as reason:
@@ -350,6 +351,18 @@ class Serving:
                 posted.clear()
             self.published += count if posted else 0
         self._accept(posts)
+
+    def _ids(self, posted: list[tuple[Session, Post]]) -> pa.Array:
+        """The broker gives ids to events; those that come through a gateway keep theirs."""
+        count = sum(len(post.events) for _, post in posted)
+        fresh = np.arange(self._next_event, self._next_event + count)
+        self._next_event += count
+        at = 0
+        for _, post in posted:
+            if post.keep_ids:
+                fresh[at : at + len(post.events)] = post.events.ids.to_numpy()
+            at += len(post.events)
+        return pa.array(fresh)
 
     def _accept(self, posts: dict[Space, list[tuple[Session, Post]]]) -> None:
         """One answer for each session, up to the last number."""

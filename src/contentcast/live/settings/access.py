@@ -26,6 +26,7 @@ from contentcast.model.errors import nearest
 
 EVERYBODY: Final = "*"
 EVERYTHING: Final = "TRUE"
+FLAGS: Final = ("declare", "operate", "gateway")
 
 
 class AccessError(ContentcastError):
@@ -34,15 +35,19 @@ class AccessError(ContentcastError):
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """For each space (`"*"`: every one) the predicate within which somebody may act. `operate`: may look inside the broker."""
+    """For each space (`"*"`: every one) the predicate within which somebody may act.
+
+    `operate`: may look inside the broker. `gateway`: may ask what the network wants, and publish events that keep their ids.
+    """
 
     publish: Mapping[str, str] = field(default_factory=dict)
     subscribe: Mapping[str, str] = field(default_factory=dict)
     declare: bool = False
     operate: bool = False
+    gateway: bool = False
 
 
-ALL_RIGHTS: Final = Rights({EVERYBODY: EVERYTHING}, {EVERYBODY: EVERYTHING}, True, True)
+ALL_RIGHTS: Final = Rights({EVERYBODY: EVERYTHING}, {EVERYBODY: EVERYTHING}, True, True, True)
 
 
 @dataclass(frozen=True)
@@ -95,13 +100,20 @@ def narrowed(rights: Rights, identity: str, space: Space, wanted: Predicate) -> 
     return both, True
 
 
+def publishable(rights: Rights, identity: str, space: Space) -> Predicate:
+    """All that somebody may publish to a space; raises if that is nothing."""
+    allowed = _allowed(rights.publish, space)
+    if allowed is None:
+        who = identity or "who shows no identity"
+        raise AccessError(f"{who} may not publish to {space.name}; it needs the right publish")
+    return allowed
+
+
 def check_publication(rights: Rights, identity: str, events: EventBatch) -> None:
     """Raises for the first event outside the right."""
     space = events.space
-    allowed = _allowed(rights.publish, space)
+    allowed = publishable(rights, identity, space)
     who = identity or "who shows no identity"
-    if allowed is None:
-        raise AccessError(f"{who} may not publish to {space.name}; it needs the right publish")
     if allowed.is_anything:
         return
     counts = _index(allowed).match_counts(events).to_numpy()
@@ -155,12 +167,12 @@ def read_access(told: Mapping[str, Any], folder: Path) -> Access:
 
 
 def _read_rights(identity: str, told: Any) -> Rights:
-    known = ("publish", "subscribe", "declare", "operate")
+    known = ("publish", "subscribe", *FLAGS)
     given: dict[str, Any] = {}
     for name, value in (told if isinstance(told, Mapping) else {"": told}).items():
         if name not in known:
             raise ContentcastError(f"the rights of {identity}: there is no {name!r}{nearest(name, known, 'there are')}")
-        if name in ("declare", "operate"):
+        if name in FLAGS:
             if not isinstance(value, bool):
                 raise ContentcastError(f"the rights of {identity}: {name} is true or false, got {value!r}")
         elif not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value.values()):

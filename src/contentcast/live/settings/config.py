@@ -48,6 +48,7 @@ client_queue_bytes = 16_777_216                 # what waits for one client
 # publish = {}
 # subscribe = { trades = "issue = 'IBM'", logs = "TRUE" }
 # operate = false                               # may look at the state of the broker
+# gateway = false                               # may carry events between this network and a LAN
 """
 
 

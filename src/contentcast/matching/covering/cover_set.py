@@ -14,13 +14,15 @@ Rule: what is found is covered. What is not found may be covered where `covers` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
 
 from contentcast.matching.covering.boxes import Bools, Ints
 from contentcast.matching.covering.shelf import Shelf
+from contentcast.model.predicates.predicate import Predicate
+from contentcast.model.predicates.table import PredicateTable
 
 MOST_TRIED: Final = 64
 """Candidates whose boxes fit and that are given to `covers` for one question."""
@@ -149,6 +151,16 @@ class CoverSet:
             chosen: list[int] = found.tolist()
             return chosen
         return [each for each in found[:MOST_TRIED].tolist() if shelf.covers(row, each)]
+
+
+def most_general(tables: Sequence[PredicateTable]) -> list[Predicate]:
+    """Of all these predicates of one space, the fewest found that together cover every other one."""
+    if not tables:
+        return []
+    shelf = Shelf(tables[0].space)
+    for table in tables:
+        shelf.add(table)
+    return [shelf.predicate(row) for row in uncovered(shelf, range(shelf.count))]
 
 
 def uncovered(shelf: Shelf, rows: Iterable[int]) -> list[int]:

@@ -163,6 +163,10 @@ class Interests:
         """Everybody who wants something of this space, as far as heard."""
         return self._audiences.of(space)
 
+    def everything(self) -> Iterator[SubscriptionBatch]:
+        """Everybody's subscriptions, as far as heard."""
+        return (batch for _, batch in self._everything())
+
     def wanted(self, events: EventBatch) -> list[tuple[str, Ints]]:
         """The brokers whose clients want some of these events, and for each of them which rows."""
         audience = self.audience(events.space)
