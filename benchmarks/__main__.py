@@ -20,6 +20,7 @@ BENCHMARKS = (
     "routing",
     "overlay",
     "live",
+    "lan",
     "spark",
 )
 KEPT, TRIED = Path("docs/internals/benchmarks"), Path("build/benchmarks")

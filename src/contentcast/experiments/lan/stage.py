@@ -20,6 +20,7 @@ from contentcast.model import ContentcastError
 
 _ports: Final = count(21_000 + os.getpid() % 20_000)
 READY_S: Final = 60.0
+PARTY: Final = "contentcast.experiments.lan.party"
 
 
 class Stage:
@@ -32,8 +33,8 @@ class Stage:
         interface = "127.0.0.1" if self._switch is None else self._switch.address(computer)
         return f"lan://239.192.78.0:{self._port}?interface={interface}&insecure=yes"
 
-    def start(self, computer: str, told: Mapping[str, Any]) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "contentcast.experiments.lan.party", json.dumps({"url": self.url(computer), **told})]
+    def start(self, computer: str, told: Mapping[str, Any], module: str = PARTY) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", module, json.dumps({"url": self.url(computer), **told})]
         if self._switch is not None:
             command = self._switch.command(computer, command)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -20,7 +20,8 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.model import ContentcastError
+from contentcast.model import ContentcastError, EventBatch, Space
+from contentcast.model.events.event_batch import concat
 from contentcast.routing.audience import Change
 from contentcast.routing.contract import (
     Changed,
@@ -64,6 +65,8 @@ ANSWER: Final = Timer("answer")
 ANSWER_WITHIN_S: Final = 0.02
 LEAVE_AFTER_S: Final = 5.0
 """A group that no subscription needs any more is left after this long, for clients that come back."""
+SERVE: Final = Timer("serve")
+"""Everything that came at this moment is matched together: one by one, matching cost more than all the rest."""
 JOIN_S: Final = 0.05
 """How long joining a group takes until it brings something, at most: a switch must hear of it first."""
 
@@ -105,6 +108,8 @@ class Multicast:
         self._version = 1
         self._joined: dict[str, float | None] = {}
         """Groups that were joined, and since when no subscription needs them."""
+        self._arrived: dict[tuple[Space, str], list[EventBatch]] = {}
+        """Events of this moment for the clients here, by space and group."""
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         match input:
@@ -138,11 +143,14 @@ class Multicast:
         ]
 
     def _stop(self) -> list[Effect]:
+        served = self._serve_arrived()
         leaving = Wants(self.setup.incarnation, self._version, self._version, leaving=True)
-        return [SendGroup(self.control, leaving), *map(Leave, [self.control, *sorted(self._joined)])]
+        return [*served, SendGroup(self.control, leaving), *map(Leave, [self.control, *sorted(self._joined)])]
 
     def _wake(self, timer: Timer, now: float) -> list[Effect]:
         match timer:
+            case Timer("serve"):
+                return self._serve_arrived()
             case Timer("refresh"):
                 return self._refresh(now)
             case Timer("expire"):
@@ -160,7 +168,7 @@ class Multicast:
             case Timer(part, about) if part == reliable.IDLE:
                 return self.streams.idle(about, now)
             case Timer(part, about) if part == reliable.REPAIR:
-                return self._hand_over(*self.streams.ask(about, now), about.partition(" ")[0])
+                return self._hand_over(*self.streams.ask(about, now), about.partition(" ")[0], now)
         return []
 
     def _refresh(self, now: float) -> list[Effect]:
@@ -172,7 +180,7 @@ class Multicast:
     def _expire(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for name in self.members.expired(now):
-            effects += [*self.members.forget(name), *self._forget(name)]
+            effects += [*self.members.forget(name), *self._forget(name, now)]
         return [*effects, *(self._settle(now) if effects else ()), *self.members.next_alarm()]
 
     # --- clients
@@ -254,17 +262,27 @@ class Multicast:
                 served.append(SendGroup(way.group, part))
         return served
 
-    def _serve(self, publish: Publish, group: str) -> list[Effect]:
+    def _serve(self, publish: Publish, group: str, now: float) -> list[Effect]:
         fresh = self.publishing.fresh(publish)
         if fresh is None:
             return []
-        effects = self.local.serve(self.spaces.fit(fresh.events))
-        self.traffic.received(group, len(fresh.events), effects)
+        is_first = not self._arrived
+        self._arrived.setdefault((fresh.events.space, group), []).append(fresh.events)
+        return [SetTimer(SERVE, now)] if is_first else []
+
+    def _serve_arrived(self) -> list[Effect]:
+        arrived, self._arrived = self._arrived, {}
+        effects: list[Effect] = []
+        for (_, group), came in arrived.items():
+            events = self.spaces.fit(came[0] if len(came) == 1 else concat(came))
+            served = self.local.serve(events)
+            self.traffic.received(group, len(events), served)
+            effects += served
         return effects
 
-    def _hand_over(self, ready: list[Message], effects: list[Effect], group: str) -> list[Effect]:
+    def _hand_over(self, ready: list[Message], effects: list[Effect], group: str, now: float) -> list[Effect]:
         """Messages of reliable streams, in their order."""
-        served = [effect for each in ready if isinstance(each, Publish) for effect in self._serve(each, group)]
+        served = [effect for each in ready if isinstance(each, Publish) for effect in self._serve(each, group, now)]
         return [*served, *effects]
 
     # --- the other servers
@@ -272,9 +290,9 @@ class Multicast:
     def _receive(self, sender: str, message: Message, group: str, now: float) -> list[Effect]:
         match message:
             case Publish():
-                return self._serve(message, group)
+                return self._serve(message, group, now)
             case Sequenced() | Last():
-                return self._hand_over(*self.streams.hear(sender, group, message, now), group)
+                return self._hand_over(*self.streams.hear(sender, group, message, now), group, now)
             case Wants():
                 return self._hear(sender, message, now)
             case Ask(of, mapping) if of in ("", self.broker):
@@ -284,7 +302,7 @@ class Multicast:
             case Repair():
                 return self.streams.repair(self.members.life(sender), message, now)
             case Pass():
-                return self._hand_over(*self.streams.passed(sender, message, now), message.group)
+                return self._hand_over(*self.streams.passed(sender, message, now), message.group, now)
             case Proposal():
                 return [*self.agreement.propose(message, now), *self._join(now)]
             case DeclaredSpaces():
@@ -295,7 +313,7 @@ class Multicast:
         before = self.members.life(sender)
         effects = self.members.hear(sender, wants, now)
         if before[1] and self.members.life(sender) != before:
-            effects += self._forget(sender)
+            effects += self._forget(sender, now)
         return [*effects, *self._settle(now)] if effects else []
 
     def _hear_spaces(self, told: DeclaredSpaces) -> list[Effect]:
@@ -303,9 +321,9 @@ class Multicast:
         self.spaces.hear(told)
         return [Changed()] if self.spaces.named() != before else []
 
-    def _forget(self, name: str) -> list[Effect]:
+    def _forget(self, name: str, now: float) -> list[Effect]:
         """A server, or one of its lives, is gone: what its streams still held back is handed over."""
-        return self._hand_over(self.streams.forget(name), [], "")
+        return self._hand_over(self.streams.forget(name), [], "", now)
 
     def _settle(self, now: float) -> list[Effect]:
         news, effects = self.agreement.settle(now)
