@@ -1,8 +1,8 @@
 """A LAN without brokers beside plain sockets in the same run: in one process, and between two computers (network namespaces).
 
-`make bench ARGS=lan`. Events of 100 bytes. `plain sockets` is a process that calls `sendto` for each datagram of 100 bytes and one
-that calls `recv_into`; it matches nothing and knows no groups of interest. Ours are measured loss-free, as in the paper: at
-lower rates until at most a thousandth is lost. Without root or iproute2 all of it runs on loopback, and the table says so.
+`make bench ARGS=lan`. Events of 100 bytes. `plain sockets` is a process that calls `sendto` for each datagram of 100 bytes, and
+one that calls `recv_into`; nothing is matched there. Ours are measured loss-free, as in the paper: at lower rates until at most
+a thousandth is lost. Without root or iproute2 all of it runs on loopback, and the table says so.
 """
 
 from __future__ import annotations

@@ -2,14 +2,17 @@
 
     make_router("link-matching", Setup(topology=network))      a function that makes the router of each broker, for any host
 
-A protocol from outside this package is named by its class: `package.module:Class`.
+A protocol from outside this package is named by its class: `package.module:Class`. Options of a protocol stand behind its name,
+wherever a protocol can be named: `overlay,mapping=key-space-split,bits=13`.
 Rule: a promise is declared here and nowhere else, and the conformance suite tests it for every protocol that declares it.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib import import_module
 from typing import Any, Final
@@ -110,9 +113,48 @@ def promising(promise: Promise) -> list[str]:
 
 
 def protocol(name: str) -> Protocol:
-    """A protocol of this package by its name, or one from outside as `package.module:Class`."""
-    if ":" in name:
-        return _from_outside(name)
+    """A protocol of this package by its name, or one from outside as `package.module:Class`; options behind a comma."""
+    name, *told = name.split(",")
+    found = _from_outside(name) if ":" in name else _named(name)
+    if not told:
+        return found
+    return replace(found, options=(*found.options, *(_option(name, found, each) for each in told)))
+
+
+def options_of(chosen: Protocol) -> dict[str, Any]:
+    """The options that can be told as text, with their defaults."""
+    named = inspect.signature(chosen.make).parameters.values()
+    plain = {each.name: each.default for each in named if each.kind is each.KEYWORD_ONLY and _is_plain(each.default)}
+    return plain | {name: value for name, value in chosen.options if name in plain}
+
+
+def _is_plain(default: Any) -> bool:
+    return isinstance(default, str | int | float)
+
+
+def _option(name: str, chosen: Protocol, text: str) -> tuple[str, Any]:
+    known = options_of(chosen)
+    option, equals, value = (each.strip() for each in text.partition("="))
+    if not equals:
+        raise ContentcastError(f"an option of a protocol is NAME=VALUE, got {text!r} behind {name}")
+    if option not in known:
+        there = nearest(option, known, "there are") if known else "; it has none"
+        raise ContentcastError(f"the protocol {name} has no option {option!r}{there}")
+    default = known[option]
+    if isinstance(default, str):
+        return option, value
+    try:
+        read = json.loads(value.lower())
+    except ValueError:
+        read = None
+    fits = isinstance(read, bool) if isinstance(default, bool) else isinstance(read, int | float) and not isinstance(read, bool)
+    if not fits or (isinstance(default, int) and isinstance(read, float)):
+        wanted = "true or false" if isinstance(default, bool) else "a whole number" if isinstance(default, int) else "a number"
+        raise ContentcastError(f"the protocol {name}: {option} is {wanted}, got {value!r}")
+    return option, read
+
+
+def _named(name: str) -> Protocol:
     try:
         return PROTOCOLS[name]
     except KeyError:

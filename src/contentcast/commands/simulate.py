@@ -36,7 +36,8 @@ def simulate(
     codec: Annotated[bool, typer.Option("--codec", help="Every message as bytes and back.")] = False,
     seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the scenario.", show_default=False)
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the scenario, or of a protocol.", show_default=False),
     ] = None,
     draw: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw the network with its load, as .svg.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
@@ -49,11 +50,9 @@ def simulate(
     from contentcast.simulation.trial import Trial
     from contentcast.simulation.ways.links import LinkQuality
 
-    names = list(dict.fromkeys(protocol or catalog.PROTOCOLS))
-    for name in names:
-        catalog.protocol(name)
+    names, settings = _with_options(list(dict.fromkeys(protocol or catalog.PROTOCOLS)), settings or [], scenario)
     network = known_topology(topology or default_network(scenario), largest_part=largest_part)
-    chosen = placed(scenario, network, seed=seed, **dict(setting(each) for each in settings or ()))
+    chosen = placed(scenario, network, seed=seed, **dict(setting(each) for each in settings))
     if draw is not None and draw.exists() and not draw.is_dir():
         raise ContentcastError(f"simulate: {draw} is a file; --draw takes a folder")
     outcomes: list[Outcome] = []
@@ -76,6 +75,20 @@ def simulate(
         typer.echo(json.dumps({"topology": topology or default_network(scenario), "seed": seed, "protocols": described}))
     else:
         _show(outcomes, drawn)
+
+
+def _with_options(names: list[str], settings: list[str], scenario: str) -> tuple[list[str], list[str]]:
+    """A setting that the scenario does not know goes to the protocols that do; what is left is the scenario's."""
+    from contentcast import catalog
+    from contentcast.workload.catalog import parameters_of
+
+    named = [(each.partition("=")[0].strip(), each) for each in settings]
+    known = {name: catalog.options_of(catalog.protocol(name)).keys() - parameters_of(scenario) for name in names}
+    chosen = [",".join([name, *(each for option, each in named if option in known[name])]) for name in names]
+    for each in chosen:
+        catalog.protocol(each)
+    taken = set().union(*known.values())
+    return chosen, [each for option, each in named if option not in taken]
 
 
 def _draw(outcome: Outcome, folder: Path) -> Path:

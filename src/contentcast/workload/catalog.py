@@ -15,7 +15,7 @@ from contentcast.workload.contract import Recipe, Scenario
 from contentcast.workload.gryphon import Gryphon, GryphonParameters
 from contentcast.workload.market import Market, MarketParameters
 from contentcast.workload.overlay import Overlay, OverlayParameters
-from contentcast.workload.parameters import WorkloadError, checked
+from contentcast.workload.parameters import WorkloadError, checked, limits
 from contentcast.workload.summaries import Summaries, SummariesParameters
 from contentcast.workload.video import Video, VideoParameters
 
@@ -48,13 +48,22 @@ SCENARIOS: Final[Mapping[str, str]] = MappingProxyType({name: entry.description 
 
 def scenario(name: str, *, seed: int = 0, **parameters: Any) -> Scenario:
     """The named scenario: `scenario("market", seed=7, symbols=500)`. Same name, seed and parameters, same rows."""
-    if name not in ENTRIES:
-        raise WorkloadError(f"contentcast has no scenario {name!r}{nearest(name, ENTRIES)}")
+    entry = _entry(name)
     if not _is_seed(seed):
         raise WorkloadError(f"{name}: seed is an int from 0 to 2**64 - 1, got {seed!r}")
-    entry = ENTRIES[name]
     told: Any = checked(name, entry.parameters, {**entry.preset, **parameters})
     return Scenario(name, seed, asdict(told), entry.recipe(seed, told))
+
+
+def parameters_of(name: str) -> set[str]:
+    """What this scenario can be told."""
+    return set(limits(_entry(name).parameters))
+
+
+def _entry(name: str) -> Entry:
+    if name not in ENTRIES:
+        raise WorkloadError(f"contentcast has no scenario {name!r}{nearest(name, ENTRIES)}")
+    return ENTRIES[name]
 
 
 def _is_seed(seed: Any) -> bool:

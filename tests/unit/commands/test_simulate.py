@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from contentcast.catalog import PROTOCOLS
+from contentcast.catalog import PROTOCOLS, make_router
 from contentcast.cli import app
+from contentcast.model import ContentcastError
+from contentcast.routing.setup import Life
 
 SMALL = ["simulate", "--topology", "gryphon-39", "--events", "20", "--subscriptions", "100"]
 
@@ -38,6 +40,32 @@ def test_over_lossy_links_and_through_the_codec_everything_still_arrives() -> No
     lossy = json.loads(run(*SMALL, "--protocol", "link-matching", "--loss", "0.2", "--codec", "--json")[1])["protocols"][0]
     assert lossy["deliveries"] == exact["deliveries"]
     assert lossy["messages"] > exact["messages"], "acknowledgements, and what was sent again"
+
+
+def test_a_protocol_is_told_its_options_behind_its_name_or_by_set() -> None:
+    one = json.loads(run(*SMALL, "--protocol", "overlay,mapping=key-space-split", "--json")[1])["protocols"]
+    other = json.loads(run(*SMALL, "--protocol", "overlay", "--set", "mapping=key-space-split", "--json")[1])["protocols"]
+    assert one == other
+    assert one[0]["protocol"] == "overlay,mapping=key-space-split"
+    usual = json.loads(run(*SMALL, "--protocol", "overlay", "--json")[1])["protocols"][0]
+    assert usual["deliveries"] == one[0]["deliveries"]
+    assert usual["messages"] != one[0]["messages"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("overlay,maping=attribute-split", "did you mean 'mapping'"),
+        ("overlay,bits=many", "bits is a whole number, got 'many'"),
+        ("overlay,bits", "NAME=VALUE"),
+        ("overlay,mapping=nonsense", "nonsense"),
+        ("summaries,side_by_side=2", "true or false"),
+        ("covering,mapping=x", "it has none"),
+    ],
+)
+def test_an_option_that_is_wrong_says_what_there_is(name: str, said: str) -> None:
+    with pytest.raises(ContentcastError, match=said):
+        make_router(name)("a", Life())
 
 
 def test_a_table_and_a_picture(tmp_path: Path) -> None:

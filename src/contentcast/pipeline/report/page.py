@@ -80,7 +80,7 @@ def _header(facts: Facts) -> str:
 def _switch(protocols: Iterable[str]) -> str:
     buttons = "".join(
         f'<button type="button" data-protocol="{text(name)}" aria-pressed="{str(at == 0).lower()}" '
-        f'title="{text(catalog.PROTOCOLS[name].description)}">{text(name)}</button>'
+        f'title="{text(catalog.protocol(name).description)}">{text(name)}</button>'
         for at, name in enumerate(protocols)
     )
     return f'<div class="switch" role="group" aria-label="protocol">{buttons}</div>'
@@ -155,7 +155,7 @@ def _cells(row: dict[str, Any], sampled: bool) -> list[Cell]:
             Cell(short(row["steps_per_event"]), row["steps_per_event"]),
         ]
     return [
-        Cell(f'{text(name)}<span class="about">{text(catalog.PROTOCOLS[name].description)}</span>', name),
+        Cell(f'{text(name)}<span class="about">{text(catalog.protocol(name).description)}</span>', name),
         Cell(about + short(row["messages"]), row["messages"]),
         Cell(NONE if times is None else f"{about}{times:.3f}", times or 0.0),
         Cell(about + short(row["bytes"]) + "B", row["bytes"]),
