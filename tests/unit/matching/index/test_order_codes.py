@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import contentcast as cc
 from contentcast.matching import Scan
@@ -63,6 +64,60 @@ def test_a_gap_that_is_used_up_gives_all_codes_anew() -> None:
     assert changed
     ordered = codes_of(scale, sorted(set(known)))
     assert ordered == sorted(set(ordered))
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_rising_and_falling_bounds_leave_the_codes_of_others_alone(direction: int) -> None:
+    """`price < 101`, `price < 102`, ...: each takes little of what is left beyond the last one."""
+    scale, points = OrderCodes(), np.arange(0, 10_000, 10)
+    scale.add(points, unnoticed)
+
+    def never(old: Codes, new: Codes) -> None:
+        pytest.fail("the codes were given anew")
+
+    before = codes_of(scale, points.tolist())
+    edge = 10_000 if direction > 0 else -10
+    for step in range(2_000):
+        scale.add(np.array([edge + 10 * direction * step]), never)
+    assert codes_of(scale, points.tolist()) == before
+    assert not scale.is_crowded
+    asked = sorted(scale.points[1:].tolist())
+    assert codes_of(scale, asked) == sorted(set(codes_of(scale, asked)))
+
+
+def test_rising_bounds_leave_the_plan_and_the_answers_alone() -> None:
+    space = cc.Space("trades", price="float", volume="int")
+    index, scan = cc.MatchIndex(space), Scan(space)
+    texts = [f"volume BETWEEN {10 * number} AND {10 * number + 15}" for number in range(1_000)]
+    texts += [f"volume < {10_000 + 3 * step}" for step in range(900)]
+    index.add_many(range(1_000), texts[:1_000])
+    for number in range(1_000, 1_900):
+        index.add(number, texts[number])
+        assert not index.statistics()["migrating"], number
+    for number, text in enumerate(texts):
+        scan.add(number, cc.parse_predicate(space, text))
+    for volume in [*range(-5, 12_800, 501), 10_002, 10_003, 10_004, 12_696, 12_697, 12_698]:
+        assert index.match({"volume": volume}) == scan.match({"volume": volume})
+
+
+def test_codes_that_could_not_be_given_anew_stay_as_they_were() -> None:
+    scale, failed = OrderCodes(), 0
+
+    def scarce(old: Codes, new: Codes) -> None:
+        raise MemoryError
+
+    scale.add(np.array([0, 2**62]), scarce)
+    for step in range(1, 62):  # always in the middle of the same gap
+        points, codes = scale.points.tolist(), scale.codes.tolist()
+        try:
+            scale.add(np.array([2**62 >> step]), scarce)
+        except MemoryError:
+            failed += 1
+            assert (scale.points.tolist(), scale.codes.tolist()) == (points, codes)
+    assert failed
+    known = scale.points[1:].tolist()
+    assert codes_of(scale, known) == scale.codes[1:].tolist()
+    assert codes_of(scale, known) == sorted(set(codes_of(scale, known)))
 
 
 def test_subscriptions_stay_right_when_their_codes_change() -> None:

@@ -1,98 +1,285 @@
-"""A change of the index is made whole or not at all, whatever breaks it off."""
+"""A change of the index is made whole or not at all, wherever it breaks off.
+
+Every story tries the places one after the other: each array that there is no memory for, and each call in which Ctrl-C is
+pressed, or every third one where there are hundreds.
+"""
 
 from __future__ import annotations
 
-import signal
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from itertools import count
 from random import Random
 from threading import Thread
-from typing import Any
 
-import numpy as np
+import pyarrow as pa
 import pytest
 
 import contentcast as cc
+from contentcast.language import parse_many
 from contentcast.matching import Scan
-from contentcast.matching.index import index as index_module
-from contentcast.matching.index.cells import appending, bitmaps, cell_changes, id_table
-from contentcast.matching.index.cells.bitmaps import Bitmaps
-from contentcast.matching.index.cells.cell_changes import remove_ids
-from contentcast.matching.index.cells.filing import Filing
-from contentcast.matching.index.cells.store import Store
-from contentcast.matching.index.values import order_codes
-from contentcast.matching.index.values import text_tests as texts
+from contentcast.matching.index import Limits
 from contentcast.workload import scenario
+from tests.unit.matching.index.breaking import Broken, ctrl_c, no_memory
+
+Break = Callable[[int], AbstractContextManager[Broken]]
+BREAKS = pytest.mark.parametrize(
+    ("breaks", "error"), [(no_memory, MemoryError), (ctrl_c, KeyboardInterrupt)], ids=["memory", "ctrl-c"]
+)
+NOTES = cc.Space("notes", note="string", x="int")
+TRADES = cc.Space("trades", issue="string", price="float", volume="int", note="string", a="int", b="int", c="int")
+FIRST = parse_many(NOTES, pa.array(["note LIKE 'zz%'", "x = 1", "x BETWEEN 2 AND 5"]))
+LATER = parse_many(NOTES, pa.array(["note LIKE '%abc%' AND x < 9", "note NOT LIKE '%abc%' AND x < 9"]))
+RESTLESS = Limits(replan_least=16, least_sample=8, piece=4, filed_at_once=4, step_work=1)
+"""An index of a few dozen moves to a new plan, a few subscriptions at a time."""
 
 
-@pytest.mark.parametrize("where", ["_fit_table", "open", "fit_id_table", "_fit_slots", "half", "all"])
-def test_an_addition_that_breaks_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    """No memory: what was filed until then is taken out again."""
-    space = cc.Space("trades", issue="string", price="float", volume="int", note="string", a="int", b="int", c="int")
-    dice, index, rows = Random(7), cc.MatchIndex(space), range(3_000, 3_100)
-    small = [" AND ".join(f"{name} = {dice.randrange(4)}" for name in dice.sample("abc", 2)) for _ in range(3_000)]
-    index.add_many(
-        range(3_000), [f"issue = 'i{at % 7}' AND price < {at}" if at % 9 == 0 else each for at, each in enumerate(small)]
-    )
-    assert index.statistics()["in_bitmaps"]
-    texts = [f"issue = 'i{at % 7}' AND price > {at} OR a = {at % 5} AND b = 1 OR note LIKE '%{at % 3}'" for at in rows]
-    events = [
-        {"issue": f"i{at % 7}", "price": float(at), "volume": 1, "note": f"{at % 4}", "a": at % 5, "b": at % 3, "c": 1}
-        for at in range(0, 4_000, 9)
-    ]
-    before = [index.match(event) for event in events]
-    append, open_cells = appending.append_entries, appending.open_cells
-
-    def breaks_off(*given: Any) -> Any:
-        if where == "open":
-            open_cells(*given)
-        if where in ("half", "all"):
-            order = given[6] if where == "all" else given[6][: len(given[6]) // 2]
-            append(*given[:6], order, *given[7:])
-        raise MemoryError
-
-    owner = Bitmaps if where == "_fit_slots" else Store if "fit" in where else appending
-    with monkeypatch.context() as broken:
-        broken.setattr(
-            owner, {"open": "open_cells", "half": "append_entries", "all": "append_entries"}.get(where, where), breaks_off
-        )
-        with pytest.raises(MemoryError):
-            index.add_many(rows, texts)
-    assert len(index) == 3_000
-    assert [index.match(event) for event in events] == before
-    index.add_many(rows, [f"price > {at}" for at in rows])  # now of one conjunction each
-    index.remove_many(rows)
-    assert [index.match(event) for event in events] == before
-    index.add_many(rows, texts)
+def oracle_of(space: cc.Space, texts: dict[int, str]) -> Scan:
     scan = Scan(space)
-    for number in index:
-        scan.add(number, index.predicate(number))
-    assert [index.match(event) for event in events] == [scan.match(event) for event in events]
-    assert index.predicate(3_050) == cc.parse_predicate(space, texts[50])
+    for number, text in texts.items():
+        scan.add(number, cc.parse_predicate(space, text))
+    return scan
 
 
-@pytest.mark.parametrize("kernel", [(appending, "open_cells"), (appending, "append_entries"), (id_table, "add_references")])
-def test_ctrl_c_waits_until_a_change_is_whole(monkeypatch: pytest.MonkeyPatch, kernel: tuple[Any, str]) -> None:
-    index = cc.MatchIndex(cc.Space("trades", issue="string", price="float", volume="int"))
-    index.add_many(range(100), [f"issue = 'i{number}' AND price < {number}" for number in range(100)])
-    module, name = kernel
-    work = getattr(module, name)
+def trades() -> tuple[cc.MatchIndex, dict[int, str], list[dict[str, object]]]:
+    """An index with cells, grids and bitmaps, what it holds, and events that many of them want."""
+    dice, index = Random(7), cc.MatchIndex(TRADES)
+    texts = {number: " AND ".join(f"{name} = {dice.randrange(4)}" for name in dice.sample("abc", 2)) for number in range(600)}
+    texts |= {number: f"issue = 'i{number % 7}' AND price < {number}" for number in range(0, 600, 9)}
+    index.add_many(list(texts), list(texts.values()))
+    assert index.statistics()["in_bitmaps"]
+    events: list[dict[str, object]] = [
+        {"issue": f"i{at % 7}", "price": float(at), "volume": 1, "note": f"{at % 4}", "a": at % 5, "b": at % 3, "c": 1}
+        for at in range(0, 900, 41)
+    ]
+    return index, texts, events
 
-    def interrupted(*given: Any) -> Any:
-        found = work(*given)
-        signal.raise_signal(signal.SIGINT)  # before the caller has taken note of it
-        return found
 
-    with monkeypatch.context() as pressed:
-        pressed.setattr(module, name, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            index.add(100, "issue = 'new' AND price < 5")
-        pressed.setattr(cell_changes, "remove_ids", lambda *given: (remove_ids(*given), signal.raise_signal(signal.SIGINT))[0])
-        with pytest.raises(KeyboardInterrupt):
-            index.remove(7)
-    assert index.match({"issue": "new", "price": 1.0}) == [100]
-    assert list(index) == [*range(7), *range(8, 101)]
-    index.add(7, "issue = 'other'")
-    assert index.match({"issue": "other"}) == [7]
-    assert index.match({"issue": "i7", "price": 1.0}) == []
+@BREAKS
+def test_an_addition_that_breaks_off_leaves_nothing_behind(breaks: Break, error: type[BaseException]) -> None:
+    index, texts, events = trades()
+    more = {
+        number: f"issue = 'i{number % 7}' AND price > {number} OR a = {number % 5} AND b = 1 OR note LIKE '%{number % 3}'"
+        for number in range(1_000, 1_040)
+    }
+    before = [oracle_of(TRADES, texts).match(event) for event in events]
+    after = [oracle_of(TRADES, texts | more).match(event) for event in events]
+    table = parse_many(TRADES, pa.array(list(more.values())))
+    index.add_many(list(more), table)  # once, so that all kernels are loaded
+    index.remove_many(list(more))
+    for number in count(1, 1 if error is MemoryError else 3):
+        came = False
+        with breaks(number) as broken, suppress(error):
+            index.add_many(list(more), table)
+            came = True
+        came = came or 1_000 in index  # Ctrl-C waits until the change is whole
+        assert len(index) == len(texts) + came * len(more), number
+        assert [index.match(event) for event in events] == (after if came else before), number
+        if not broken.happened:
+            break
+        if came:
+            assert index.predicate(1_007) == cc.parse_predicate(TRADES, more[1_007])
+            index.remove_many(list(more))
+    assert number > 50
+    assert came
+
+
+@BREAKS
+def test_a_removal_that_breaks_off_leaves_no_ghosts(breaks: Break, error: type[BaseException]) -> None:
+    index, texts, events = trades()
+    gone = [*range(0, 600, 9), *range(1, 600, 5)]
+    gone = sorted(set(gone))
+    left = {number: text for number, text in texts.items() if number not in gone}
+    before, after = ([oracle_of(TRADES, each).match(event) for event in events] for each in (texts, left))
+    index.remove_many(gone)
+    for number in count(1):
+        if len(index) == len(left):
+            index.add_many(gone, [texts[each] for each in gone])
+        with breaks(number) as broken, suppress(error):
+            index.remove_many(gone)
+        assert list(index) in (list(texts), list(left)), number
+        assert [index.match(event) for event in events] == (before if gone[0] in index else after), number
+        if not broken.happened:
+            break
+    assert len(index) == len(left)
+
+
+@BREAKS
+def test_a_new_plan_that_breaks_off_leaves_the_old_one_serving(breaks: Break, error: type[BaseException]) -> None:
+    """So many come at once that all is planned anew."""
+    few = {number: f"x = {number}" for number in range(3)} | {3: "note LIKE '%a%'"}
+    many = {number: f"x BETWEEN {number} AND {number + 3}" if number % 2 else f"x = {number}" for number in range(10, 60)}
+    limits = Limits(replan_least=16)
+    before, after = (
+        [oracle_of(NOTES, each).match({"x": value, "note": "ab"}) for value in range(70)] for each in (few, few | many)
+    )
+    table = parse_many(NOTES, pa.array(list(many.values())))
+    for number in count(1, 1 if error is MemoryError else 3):
+        index = cc.MatchIndex(NOTES, limits=limits)
+        index.add_many(list(few), list(few.values()))
+        with breaks(number) as broken, suppress(error):
+            index.add_many(list(many), table)
+        came = 10 in index
+        assert [index.match({"x": value, "note": "ab"}) for value in range(70)] == (after if came else before), number
+        if not broken.happened:
+            break
+        if not came:
+            assert index.statistics()["planned_for"] == len(few), number
+            index.add_many(list(many), table)  # there is memory again
+            assert [index.match({"x": value, "note": "ab"}) for value in range(70)] == after
+    assert came
+    assert index.statistics()["planned_for"] == len(few) + len(many)
+
+
+def change(dice: Random, there: dict[int, str], number: int) -> tuple[str, int, str]:
+    if there and dice.random() < 0.3:
+        gone = dice.choice(list(there))
+        return "remove", gone, there[gone]
+    low, piece = dice.randrange(40), dice.choice("abcd")
+    kinds = [
+        f"x = {low}",
+        f"x BETWEEN {low} AND {low + 15}",
+        f"note LIKE '%{piece}%' OR x > {low}",
+        f"note = '{piece}' AND x < {low}",
+    ]
+    return "add", number, dice.choice(kinds)
+
+
+@BREAKS
+@pytest.mark.parametrize("seed", range(3))
+def test_a_migration_that_breaks_off_leaves_the_index_answering_rightly(
+    seed: int, breaks: Break, error: type[BaseException]
+) -> None:
+    """Most changes are broken off somewhere, and each carries a little of a migration with it."""
+    print("seed", seed)
+    dice, index, there = Random(seed), cc.MatchIndex(NOTES, limits=RESTLESS), {1_000 + x: f"x = {x}" for x in range(12)}
+    index.add_many(list(there), list(there.values()))
+    events = [{"x": dice.randrange(60), "note": dice.choice("abcd")} for _ in range(8)]
+    plans, migrating, broken_off = set(), 0, 0
+    for number in range(400):
+        how, subscription, text = change(dice, there, number)
+        with breaks(dice.randrange(1, 120 if error is MemoryError else 1_500)) as broken, suppress(error):
+            index.add(subscription, text) if how == "add" else index.remove(subscription)
+        broken_off += broken.happened
+        if subscription in index:
+            there[subscription] = text
+        else:
+            there.pop(subscription, None)
+        assert list(index) == sorted(there), number
+        scan = oracle_of(NOTES, there)
+        assert [index.match(event) for event in events] == [scan.match(event) for event in events], number
+        migrating += bool(index.statistics()["migrating"])
+        plans.add(index.statistics()["planned_for"])
+    assert broken_off > 50
+    assert migrating > 20
+    assert len(plans) > 1
+
+
+@BREAKS
+def test_a_text_whose_filing_broke_off_is_filed_by_the_next_who_asks_for_it(breaks: Break, error: type[BaseException]) -> None:
+    index = cc.MatchIndex(NOTES)
+    index.add_many(range(3), ["note LIKE 'zz%'", "x = 1", "x = 2"])
+    for number in count(1):
+        text = f"note LIKE '%abc{number}%'"
+        with breaks(number) as broken, suppress(error):
+            index.add(10, text)
+        if not broken.happened:
+            break
+        there = [10] if 10 in index else []
+        index.add(11, text)
+        assert index.match({"note": f"xabc{number}x"}) == [*there, 11], number
+        index.remove_many([*there, 11])
+    assert index.match({"note": f"xabc{number}x"}) == [10]
+
+
+@BREAKS
+def test_a_match_that_breaks_off_does_no_harm(breaks: Break, error: type[BaseException]) -> None:
+    """The first match after an addition finds out what the next ones remember: which texts hold for which values."""
+    event = {"note": "xabcx", "x": 1}
+    for number in count(1, 1 if error is MemoryError else 2):
+        index = cc.MatchIndex(NOTES)
+        index.add_many(range(3), FIRST)
+        assert index.match(event) == [1]
+        index.add_many([5, 6], LATER)
+        with breaks(number) as broken, suppress(error):
+            index.match({"note": "zzz", "x": 7})
+        assert index.match(event) == [1, 5], number
+        assert index.match({"note": "zzz", "x": 7}) == [0, 6], number
+        if not broken.happened:
+            break
+    assert number > 10
+
+
+@BREAKS
+def test_a_batch_that_breaks_off_does_no_harm(breaks: Break, error: type[BaseException]) -> None:
+    first = cc.EventBatch.from_dicts(NOTES, [{"note": "xabcx", "x": 1}, {"note": "b"}])
+    second = cc.EventBatch.from_dicts(NOTES, [{"note": "zzabc", "x": 3}, {"note": "xabcx", "x": 1}, {"note": "c", "x": 4}])
+    for number in count(1, 1 if error is MemoryError else 2):
+        index = cc.MatchIndex(NOTES)
+        index.add_many(range(3), FIRST)
+        assert index.match_lists(first).to_pylist() == [[1], []]
+        index.add_many([5, 6], LATER)
+        with breaks(number) as broken, suppress(error):
+            index.match_lists(second)
+        found = index.match_lists(second).to_pylist()
+        assert [sorted(each) for each in found] == [[0, 2, 5], [1, 5], [2, 6]], number
+        if not broken.happened:
+            break
+    assert number > 10
+
+
+def test_text_pieces_that_could_not_be_tidied_are_as_they_were() -> None:
+    """Most texts have gone; a new plan gives their pieces up, if there is memory for the smaller table."""
+    table = parse_many(NOTES, pa.array([f"x = {each}" for each in range(2_000)]))
+    for number in count(1, 11):
+        index = cc.MatchIndex(NOTES)
+        index.add_many(range(60), [f"note LIKE '%w{each}q%'" for each in range(60)])
+        assert index.match({"note": "w59q"}) == [59]
+        index.remove_many(range(45))
+        with no_memory(number) as broken, suppress(MemoryError):
+            index.add_many(range(1_000, 3_000), table)
+        x = [1_007] if 1_007 in index else []
+        assert index.match({"note": "-w59q", "x": 7}) == [59, *x], number
+        assert index.match({"note": "-w29q"}) == []
+        if not broken.happened:
+            break
+    assert x
+
+
+def test_bitmaps_that_could_not_grow_hold_what_they_held() -> None:
+    drawn = scenario("w1", seed=3)
+    predicates = drawn.subscriptions(3_000)["predicate"]
+    index, oracle = cc.MatchIndex(drawn.space), Scan(drawn.space)
+    index.add_many(range(2_000), predicates.slice(0, 2_000))
+    assert index.statistics()["in_bitmaps"]
+    table = parse_many(drawn.space, predicates.slice(2_000, 1_000))
+    for number in count(1):
+        with no_memory(number) as broken, suppress(MemoryError):
+            index.add_many(range(2_000, 3_000), table)
+        if not broken.happened:
+            break
+        assert len(index) == 2_000, number
+    for each in range(3_000):
+        oracle.add(each, cc.parse_predicate(drawn.space, predicates[each].as_py()))
+    events = drawn.events(30, 0)
+    expected = [oracle.match(each) for each in events.to_pylist()]
+    assert [sorted(each) for each in index.match_lists(events).to_pylist()] == expected
+
+
+@BREAKS
+def test_who_goes_last_goes_also_without_memory(breaks: Break, error: type[BaseException]) -> None:
+    for number in count(1):
+        index = cc.MatchIndex(NOTES)
+        index.add_many(range(3), ["x = 1", "x = 2", "x = 3"])
+        with breaks(number) as broken, suppress(error):
+            index.remove_many(range(3))
+        assert list(index) in ([], [0, 1, 2])
+        assert index.match({"x": 1}) == list(index)[:1], number
+        if not broken.happened:
+            break
+        index.add(9, "x = 1")
+        assert index.match({"x": 1}) == [*list(index)[:-1][:1], 9]
+    assert not len(index)
 
 
 def test_a_thread_of_its_own_may_change_it(index: cc.MatchIndex) -> None:
@@ -100,156 +287,3 @@ def test_a_thread_of_its_own_may_change_it(index: cc.MatchIndex) -> None:
     worker.start()
     worker.join()
     assert index.match({"issue": "IBM", "price": 119.5, "volume": 5000}) == [1, 3, 4, 9]
-
-
-def failing_once(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, error: type[BaseException]) -> None:
-    real = getattr(where, name)
-
-    def fail(*_: Any) -> Any:
-        monkeypatch.setattr(where, name, real)
-        raise error
-
-    monkeypatch.setattr(where, name, fail)
-
-
-NOTES = cc.Space("notes", note="string", x="int")
-
-
-@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
-@pytest.mark.parametrize("where", [(texts, "filing_keys"), (texts.Pieces, "link")])
-def test_a_text_whose_filing_broke_off_is_filed_by_the_next_who_asks_for_it(
-    monkeypatch: pytest.MonkeyPatch, where: tuple[Any, str], error: type[BaseException]
-) -> None:
-    index = cc.MatchIndex(NOTES)
-    index.add_many(range(3), ["note LIKE 'zz%'", "x = 1", "x = 2"])
-    failing_once(monkeypatch, *where, error)
-    with pytest.raises(error):
-        index.add(10, "note LIKE '%abc%'")
-    index.add(11, "note LIKE '%abc%'")
-    assert index.match({"note": "xabcx"}) == [11]
-    index.remove(11)
-    index.add_many(range(100, 5_000), [f"x = {number}" for number in range(4_900)])  # a new plan gives up both
-    index.add(12, "note LIKE '%abc%'")
-    assert index.match({"note": "xabcx"}) == [12]
-    assert index.statistics()["text_tests"]["note"] == 2
-
-
-def test_pieces_that_could_not_be_put_into_their_table_wait_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    index = cc.MatchIndex(NOTES)
-    index.add_many(range(3), ["note LIKE 'zz%'", "x = 1", "x = 2"])
-    index.add(5, "note LIKE '%abc%'")
-    failing_once(monkeypatch, texts.Pieces, "_put", MemoryError)
-    with pytest.raises(MemoryError):
-        index.match({"note": "xabcx"})
-    assert index.match({"note": "xabcx"}) == [5]
-
-
-def test_a_table_of_pieces_that_could_not_be_tidied_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    index = cc.MatchIndex(NOTES)
-    index.add_many(range(400), [f"note LIKE '%w{number}q%'" for number in range(400)])
-    assert index.match({"note": "w399q"}) == [399]
-    index.remove_many(range(300))
-    failing_once(monkeypatch, texts.Pieces, "_put", MemoryError)
-    index.add_many(range(1_000, 4_000), [f"x = {number}" for number in range(3_000)])
-    assert index.match({"note": "-w399q", "x": 7}) == [399, 1_007]
-    assert index.match({"note": "-w299q"}) == []
-
-
-def test_an_interruption_that_waited_for_a_new_plan_leaves_it_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    index = cc.MatchIndex(NOTES)
-    index.add_many(range(3), ["x = 1", "x = 2", "x = 3"])
-    used = index_module.CellIndex._use
-
-    def use(cells: Any, filing: Any) -> None:
-        used(cells, filing)
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(index_module.CellIndex, "_use", use)
-    with pytest.raises(KeyboardInterrupt):
-        index.add_many(range(10, 3_010), [f"x = {number}" for number in range(3_000)])
-    assert index.match({"x": 2_500}) == [2_510]
-    assert len(index) == 3_003
-
-
-def test_points_that_could_not_be_put_in_leave_the_others_to_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    index = cc.MatchIndex(NOTES)
-    index.add_many(range(3_000), [f"x BETWEEN {10 * number} AND {10 * number + 15}" for number in range(3_000)])
-    assert index.match({"x": 10_001}) == [999, 1_000]
-    failing_once(monkeypatch, order_codes, "_put_in", MemoryError)
-    more = [f"x BETWEEN {10 * number + 3} AND {10 * number + 4}" for number in range(0, 3_000, 50)]
-    with pytest.raises(MemoryError):
-        index.add_many(range(5_000, 5_060), more)
-    assert [index.match({"x": 10 * number + 3}) for number in range(1, 3_000)] == [[each - 1, each] for each in range(1, 3_000)]
-    index.add_many(range(5_000, 5_060), more)
-    assert index.match({"x": 10_003}) == [999, 1_000, 5_020]
-
-
-def test_codes_that_could_not_be_given_anew_stay_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    index, oracle = cc.MatchIndex(NOTES), Scan(NOTES)
-    first = [f"x BETWEEN {10 * number} AND {10 * number + 15}" for number in range(300)]
-    index.add_many(range(300), first)
-    monkeypatch.setattr(Filing, "is_crowded", lambda _: False)  # else it would move before a gap is used up
-    real, failed = Store.recode, []
-
-    def recode(self: Store, *given: Any) -> None:
-        failing_once(monkeypatch, np, "flatnonzero", MemoryError)
-        real(self, *given)
-
-    monkeypatch.setattr(Store, "recode", recode)
-    later = [f"x < {1_000_000 + (2**40 >> step)}" for step in range(40)]
-    for number, text in enumerate(later):
-        try:
-            index.add(1_000 + number, text)
-        except MemoryError:
-            failed.append(text)
-            assert 1_000 + number not in index
-    assert failed
-    for number, text in [*enumerate(first), *enumerate(later, start=1_000)]:
-        if text not in failed:
-            oracle.add(number, cc.parse_predicate(NOTES, text))
-    for value in [*range(5, 3_100, 7), *(1_000_000 + (2**40 >> step) + side for step in range(40) for side in (-1, 0))]:
-        assert index.match({"x": value}) == oracle.match({"x": value})
-
-
-def test_who_goes_last_goes_also_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    index = cc.MatchIndex(NOTES)
-    index.add_many(range(3), ["x = 1", "x = 2", "x = 3"])
-    failing_once(monkeypatch, index_module, "Store", MemoryError)
-    index.remove_many(range(3))
-    assert len(index) == 0
-    assert index.match({"x": 1}) == []
-    index.add(1, "x = 1")
-    assert index.match({"x": 1}) == [1]
-
-
-def test_bitmaps_that_could_not_grow_hold_what_they_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = scenario("w1", seed=3)
-    predicates = drawn.subscriptions(3_000)["predicate"]
-    index, oracle = cc.MatchIndex(drawn.space), Scan(drawn.space)
-    index.add_many(range(2_000), predicates.slice(0, 2_000))
-    for name, after in (
-        ("_widened", 0),
-        ("_widened", 1),
-        ("with_capacity", 0),
-        ("with_capacity", 1),
-        ("reserved_zeros", 0),
-        ("_set_bits", 0),
-    ):
-        real, left = getattr(bitmaps, name), iter(range(after))
-
-        def scarce(*given: Any, real: Any = real, left: Any = left, **named: Any) -> Any:
-            if next(left, None) is None:
-                raise MemoryError
-            return real(*given, **named)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(bitmaps, name, scarce)
-            with pytest.raises(MemoryError):
-                index.add_many(range(2_000, 3_000), predicates.slice(2_000, 1_000))
-        assert len(index) == 2_000
-    index.add_many(range(2_000, 3_000), predicates.slice(2_000, 1_000))
-    for number in range(3_000):
-        oracle.add(number, cc.parse_predicate(drawn.space, predicates[number].as_py()))
-    events = drawn.events(30, 0)
-    expected = [oracle.match(each) for each in events.to_pylist()]
-    assert [sorted(each) for each in index.match_lists(events).to_pylist()] == expected

@@ -64,8 +64,10 @@ class Answers:
         """More numbers that hold, and fail, for values that were asked for: their rows and the numbers, which ascend for each
         row.
         """
-        self.holds_start, self.holds, most = self._amended(self.holds_start, self.holds, *holds)
-        self.fails_start, self.fails, _ = self._amended(self.fails_start, self.fails, *fails)
+        (holds_start, holding, most), (fails_start, failing, _) = (
+            self._amended(self.holds_start, self.holds, *holds), self._amended(self.fails_start, self.fails, *fails)
+        )  # fmt: skip
+        self.holds_start, self.holds, self.fails_start, self.fails = holds_start, holding, fails_start, failing
         self.most = max(self.most, most)
 
     def _amended(self, starts: Ints, numbers: Numbers, rows: Ints, new: Ints) -> tuple[Ints, Numbers, int]:

@@ -106,16 +106,16 @@ class Pieces:
         exact, contained = (bool(self._lengths[how]) for how in (EXACT, CONTAINS))
         if len(self._stamps) < numbers:
             self._stamps, self._asked = np.zeros(2 * numbers, np.int64), 0
+        asked, self._asked = self._asked, self._asked + count  # first: stamps of a search that broke off count for nothing
         done, room, found = 0, 4 * count + 1024, []
         while done < count:
             places, those = np.empty(room, np.int64), np.empty(room, np.int64)
             done, used = _find(
                 self._table, exact, contained, prefixes, suffixes, frozen(text), starts, done, places, those, self._stamps,
-                self._asked,
+                asked,
             )  # fmt: skip
             found.append((places[:used], those[:used]))
             room *= 2
-        self._asked += count
         places, those = (np.concatenate([np.zeros(0, np.int64), *(each[i] for each in found)]) for i in range(2))
         return places, those
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contentcast.matching.index.machine.uninterrupted import Uninterrupted
 from contentcast.matching.index.values.hash_tables import TextTable, grown
 from contentcast.matching.index.values.text_answers import Answers
 from contentcast.matching.index.values.text_pieces import CONTAINS, EXACT, LONGEST, PREFIX, SUFFIX, Pieces
@@ -89,10 +90,9 @@ class TextIndex:
         if number is None:
             number = self._free.pop() if self._free else len(self.constraints)
             if number == len(self.constraints):
-                self.constraints.append(None)
-                self._held.append(0)
-                self._sure.append(0)
-                self._negative.append(0)
+                for flags in (self._held, self._sure, self._negative):
+                    flags.extend(bytes(number + 1 - len(flags)))  # some may have grown before a Ctrl-C
+                self.constraints.append(None)  # the last one: from here on the number is there
             self._unanswered[number] = self._file(number, constraint)
             self._numbers[constraint] = number
         return number
@@ -191,11 +191,12 @@ class TextIndex:
         """Answers for values that were not asked for before."""
         raw = [value.encode() if isinstance(value, str) else value for value in values]
         found = self._pieces.find(raw, len(self.constraints))
-        added = self._answers.add(len(values), *self._answer(values, found, self._ranged))
-        rows = grown(self._rows, 2 + len(self._asked), added)
-        self._values.add(values)
-        self._rows = rows
-        self._asked += values
+        answered = self._answer(values, found, self._ranged)
+        with Uninterrupted():  # a value has a row, an answer and a place among those asked for, or none of them
+            rows = grown(self._rows, 2 + len(self._asked), self._answers.add(len(values), *answered))
+            self._values.add(values)
+            self._rows = rows
+            self._asked += values
 
     def catch_up(self) -> None:
         """Answer the constraints that came since for the values that were asked for before, by what pieces of theirs these
@@ -217,8 +218,10 @@ class TextIndex:
             self._answers.forget()
             return
         rows = self._rows[2 : 2 + len(self._asked)]
-        self._answers.amend(*((rows[place], number) for place, number in self._answer(self._asked, (at, numbers), ranged)))
-        self._unanswered = {}
+        answered = self._answer(self._asked, (at, numbers), ranged)
+        with Uninterrupted():  # an answer that came twice would be a match that comes twice
+            self._answers.amend(*((rows[place], number) for place, number in answered))
+            self._unanswered = {}
 
     def row_of(self, value: Value) -> int:
         """The row of one value, as `rows_of` has them."""
