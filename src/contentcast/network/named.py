@@ -260,13 +260,13 @@ def topology(name_or_path: str | PathLike[str], *, largest_part: bool = False, *
 
 DEFAULT_NETWORKS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **dict.fromkeys(("gryphon", "w1", "w1b", "market", "market-hot"), "gryphon-39"),
+        **dict.fromkeys(("gryphon", "w1", "w1b", "market", "market-hot", "desks"), "gryphon-39"),
         "summaries": "cable-wireless-24",
         "overlay": "random:500",
         "video": "star:5",
     }
 )
-COUNTS_BROKERS: Final = {"market": "brokers", "market-hot": "brokers", "overlay": "nodes"}
+COUNTS_BROKERS: Final = {"market": "brokers", "desks": "brokers", "market-hot": "brokers", "overlay": "nodes"}
 """Scenarios that can be told how many brokers there are, and their word for it."""
 
 

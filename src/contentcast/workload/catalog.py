@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from contentcast.model.errors import nearest
 from contentcast.workload.contract import Recipe, Scenario
+from contentcast.workload.desks import Desks, DesksParameters
 from contentcast.workload.gryphon import Gryphon, GryphonParameters
 from contentcast.workload.market import Market, MarketParameters
 from contentcast.workload.overlay import Overlay, OverlayParameters
@@ -35,6 +36,7 @@ _W1B: Final = {"attributes": 30, "values": 30, "care": 0.35, "decay": 1.0, "regi
 ENTRIES: Final[Mapping[str, Entry]] = {
     "market": Entry("trades of 1000 symbols; an event matches about 0.08 % of subscriptions", Market, MarketParameters),
     "market-hot": Entry("market, the most traded symbols most wanted", Market, MarketParameters, {"hot": True}),
+    "desks": Entry("the trades of market; offices follow sectors and their own exchange", Desks, DesksParameters),
     "gryphon": Entry("the link-matching paper's generator: P, D, Zipf, regions", Gryphon, GryphonParameters),
     "w1": Entry("gryphon with 10 attributes x 3 values, P 0.98, D 0.82 (chart 3)", Gryphon, GryphonParameters),
     "w1b": Entry("gryphon with 30 attributes x 30 values, 65 % stars (prototype)", Gryphon, GryphonParameters, _W1B),

@@ -22,6 +22,7 @@ FAR_OUT = 3_000_000_000
 DIGESTS = {
     "market": ("fde1194b8977f608", "73db0a0404c85719"),
     "market-hot": ("1f4de34fd5f052a6", "b923ec10e37fa259"),
+    "desks": ("b289dc34a97f37b6", "ea9b9bd61b8ecb2e"),
     "gryphon": ("d5f0edbf99965032", "aabd566dbedab1d3"),
     "w1": ("d5f0edbf99965032", "aabd566dbedab1d3"),
     "w1b": ("db7423f4b09bbc39", "631831d2ddbd2716"),
@@ -125,7 +126,7 @@ def test_a_preset_takes_parameters_too():
 
 MISTAKES = [
     (("marked", {}), "contentcast has no scenario 'marked'; did you mean 'market'?"),
-    (("zzz", {}), "contentcast has no scenario 'zzz'; it has market, market-hot, gryphon"),
+    (("zzz", {}), "contentcast has no scenario 'zzz'; it has market, market-hot, desks"),
     (("market", {"symbol": 3}), "market has no parameter 'symbol'; did you mean 'symbols'?"),
     (("overlay", {"qqq": 3}), "overlay has no parameter 'qqq'; it has selective, matching, standing"),
     (("market", {"symbols": 0}), "market: symbols lies between 1 and 6,840, got 0"),
