@@ -46,14 +46,21 @@ CORNERS: dict[str, list[Any]] = {  # values that DuckDB's or Spark's own text ca
     "float": [5e-324, -5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 0.1 + 0.2],
     "timestamp": [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)],
 }
+NETWORKS = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "2001:db8::/32", "::ffff:10.0.0.0/104", "0.0.0.0/0"]
+ADDRESSES = ["10.1.2.3", "10.2.0.1", "::ffff:10.1.2.3", "2001:db8::1", "10.1.2", "010.1.2.3", "192.168.0.1"]
 NAMES = ["issue", "price", "volume", "active", "data", "x1", "detail.state", "when", "Order", "an odd name"]
 
 
 class Generator:
-    """`portable` keeps to what DuckDB's text can say as well (no backslash escapes, no <=>, no zones)."""
+    """`portable` keeps to what DuckDB's text can say as well (no backslash escapes, no <=>, no zones).
 
-    def __init__(self, random: Random, *, portable: bool = False) -> None:
-        self.random, self.portable = random, portable
+    `plain` keeps to what sqlglot is asked about (no lower, ILIKE, RLIKE, in_cidr, coalesce). Without `networks` there is no
+    in_cidr, which SQL does not know.
+    """
+
+    def __init__(self, random: Random, *, portable: bool = False, plain: bool = False, networks: bool = True) -> None:
+        self.random, self.portable, self.plain = random, portable, plain
+        self.networks = networks and not portable
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -62,6 +69,8 @@ class Generator:
         corners = CORNERS.get(kind)
         if corners and not self.portable and self.chance(0.15):
             return self.random.choice(corners)
+        if kind == "string" and self.networks and self.chance(0.1):
+            return self.random.choice(ADDRESSES)
         return self.random.choice(POOLS[kind])
 
     def space(self, *, domains: bool = False) -> Space:
@@ -116,6 +125,10 @@ class Generator:
         shown = quote_name(name)
         choices = ["compare", "compare", "compare", "between", "in", "null"]
         choices += {"string": ["like", "like", "text", "text"], "bool": ["bare", "truth"]}.get(kind, [])
+        if not self.plain:
+            choices += ["coalesce"] if kind != "bytes" else []
+            choices += ["lower", "ilike", "regex", "regex"] if kind == "string" else []
+            choices += ["cidr"] if kind == "string" and self.networks else []
         negated = self.random.choice(["", "NOT "])
         match self.random.choice(choices):
             case "compare":
@@ -141,10 +154,56 @@ class Generator:
             case "text":
                 how = self.random.choice(["startswith", "endswith", "contains"])
                 return f"{how}({shown}, {self.written(self.value('string'))})"
+            case "lower":
+                test = self.random.choice([" = {}", " <> {}", " IN ({}, {})", " LIKE {p}", " NOT LIKE {p}"])
+                return f"lower({shown}){test.format(self.literal(kind), self.literal(kind), p=self.pattern())}"
+            case "ilike":
+                return f"{shown} {negated}ILIKE {self.pattern()}"
+            case "regex":
+                return self.regex_test(shown, negated)
+            case "cidr":
+                return f"{negated}in_cidr({shown}, '{self.random.choice(NETWORKS)}')"
+            case "coalesce":
+                op = self.random.choice(["=", "<>", "<", ">="])
+                return f"{negated}coalesce({shown}, {self.written_literal(kind)}) {op} {self.literal(kind)}"
             case "bare":
                 return shown
             case _:
                 return f"{shown} IS {negated}{self.random.choice(['TRUE', 'FALSE'])}"
+
+    def written_literal(self, kind: str) -> str:
+        value = self.random.choice(POOLS[kind])
+        return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}'" if kind == "timestamp" else self.written(value)
+
+    def regex(self) -> str:
+        pieces = [
+            "a",
+            "b",
+            "c",
+            "ab",
+            ".",
+            "[ab]",
+            "[^a]",
+            "a*",
+            "b+",
+            "(a|b)",
+            "(?:ab)?",
+            "a{1,2}",
+            "B",
+            "_",
+            "%",
+            "[^a-c]{2}",
+        ]
+        pieces += [] if self.portable else [r"\w", r"\S", r"\D", "ä"]
+        body = "".join(self.random.choice(pieces) for _ in range(self.random.randint(1, 4)))
+        start, end = self.random.choice(["", "^"]), self.random.choice(["", "$"] + ([] if self.portable else [r"\z"]))
+        return ("(?i)" if self.chance(0.2) and not self.portable else "") + start + body + end
+
+    def regex_test(self, shown: str, negated: str) -> str:
+        expression = self.written(self.regex())
+        if self.portable:  # a macro of the test has this name in DuckDB
+            return f"{negated}regexp_like({shown}, {expression})"
+        return self.random.choice([f"{shown} {negated}RLIKE {expression}", f"{negated}regexp_like({shown}, {expression})"])
 
     def text(self, space: Space, depth: int = 3) -> str:
         if depth == 0 or self.chance(0.3):

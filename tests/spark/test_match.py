@@ -50,8 +50,8 @@ def sql_pairs(frame: DataFrame, texts: dict[int, str]) -> DataFrame:
     return frame.select(F.col(EVENT), F.explode(F.array_compact(F.array(*ids))).alias("subscription"))
 
 
-LONG_NUMBER = re.compile(r"[0-9][0-9.]{15,}")
-"""Where docs/reference/language.md says that Spark loses digits, or takes absent for TRUE: left out here."""
+NOT_IN_SPARK = re.compile(r"[0-9][0-9.]{15,}|in_cidr")
+"""Where docs/reference/language.md says that Spark loses digits, takes absent for TRUE or lacks a function: left out here."""
 
 
 def test_every_case_by_match_by_spark_sql_and_by_the_oracle(spark: SparkSession) -> None:
@@ -67,7 +67,7 @@ def test_every_case_by_match_by_spark_sql_and_by_the_oracle(spark: SparkSession)
         for at, case in enumerate(members):
             assert sorted(whose[each][1] for row, each in pairs if row == at == whose[each][0]) == case.expected, case.name
         expected.update({(number, *pair): count for pair, count in pairs.items()})
-        sayable = {each: text for each, text in texts.items() if not LONG_NUMBER.search(text)}
+        sayable = {each: text for each, text in texts.items() if not NOT_IN_SPARK.search(text)}
         said.update({(number, *pair): count for pair, count in pairs.items() if pair[1] in sayable})
         frame = frame_of(spark, space, events)
         found = match(frame, subscription_table(texts), space, columns=[EVENT, "subscription"])
@@ -81,7 +81,7 @@ def test_every_case_by_match_by_spark_sql_and_by_the_oracle(spark: SparkSession)
 
 @pytest.mark.parametrize("seed", [1, 4])
 def test_random_predicates_and_events(spark: SparkSession, seed: int) -> None:
-    generate = Generator(Random(seed))
+    generate = Generator(Random(seed), networks=False)
     space = generate.space()
     texts = {each: generate.text(space) for each in range(80)}
     events = [generate.event(space) for _ in range(60)]

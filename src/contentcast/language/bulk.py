@@ -22,11 +22,26 @@ import pyarrow.compute as pc
 
 from contentcast.language import literals
 from contentcast.language.errors import PredicateError
-from contentcast.language.grammar import NotRead, read_tree
+from contentcast.language.grammar import read_tree
+from contentcast.language.operands import NotRead
 from contentcast.language.parser import MOST_CHARS, check_length, parse_predicate, too_deep
 from contentcast.language.quick import quick_tree
 from contentcast.model.predicates.table import PredicateTable, TableBuilder
-from contentcast.model.predicates.tree import And, Between, Compare, In, Like, Not, Or, TextTest, Tree, normalise
+from contentcast.model.predicates.tree import (
+    And,
+    Between,
+    Compare,
+    In,
+    InCidr,
+    Like,
+    Lowered,
+    Not,
+    Or,
+    Rlike,
+    TextTest,
+    Tree,
+    normalise,
+)
 from contentcast.model.space import Space
 from contentcast.model.values.keys import KEYED, NO_FLOAT, float_keys, key_ends
 
@@ -344,7 +359,10 @@ def _filler(tree: Tree) -> Callable[[list[str]], Tree]:
         case Not(part):
             fill = _filler(part)
             return lambda raws: Not(fill(raws))
-        case Compare() | TextTest() | Between() | Like():
+        case Lowered(test):
+            inner = _filler(test)
+            return lambda raws: Lowered(inner(raws))  # type: ignore[arg-type]
+        case Compare() | TextTest() | Between() | Like() | Rlike() | InCidr():
             given = [getattr(tree, each.name) for each in fields(tree)]
             sort = type(tree)
             return lambda raws: sort(*(_read(each, raws) if isinstance(each, Slot) else each for each in given))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contentcast.model.errors import ContentcastError
 
 WHAT_IS_POSSIBLE = (
-    "a predicate compares attributes with literals (= <> < <= > >= <=>, BETWEEN, IN, LIKE, IS NULL, "
-    "startswith, endswith, contains) and joins the tests with AND, OR, NOT"
+    "a predicate compares attributes with literals (= <> < <= > >= <=>, BETWEEN, IN, LIKE, ILIKE, RLIKE, IS NULL, "
+    "startswith, endswith, contains, in_cidr; lower and coalesce of an attribute) and joins the tests with AND, OR, NOT"
 )
 
 

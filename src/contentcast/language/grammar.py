@@ -4,12 +4,15 @@
     test   := attribute op value | value op attribute | attribute [NOT] IN (value, ...)
             | attribute [NOT] BETWEEN value AND value | attribute [NOT] LIKE value [ESCAPE string]
             | attribute IS [NOT] NULL, TRUE, FALSE or DISTINCT FROM value
+            | attribute [NOT] ILIKE value [ESCAPE string] | attribute [NOT] RLIKE value | in_cidr | rlike (attribute, value)
             | startswith | endswith | contains (attribute, value) | attribute | TRUE | FALSE | NULL
+    attribute := name | lower(attribute) | coalesce(attribute, ..., value)
 
 An open parenthesis puts what is half read on a stack of its own, so the Python stack stays as it is and threads do not meet.
 What is not for certain one of these raises `NotRead` with the place; `parser` then asks sqlglot about a short text, which knows
 the odd corners of Spark's SQL and finds the best words for what is wrong, and refuses a long one.
-Rule: what is read here is what the parser makes of it with sqlglot (tests/properties/test_grammar.py).
+Forms that are not read elsewhere (see `operands`) raise `Wrong`: no one else is asked.
+Rule: what is read here is what the parser makes of it with sqlglot, where sqlglot is asked (tests/properties/test_grammar.py).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 from contentcast.language import literals
+from contentcast.language.operands import FUNCTIONS, NotRead, Operand, TooDeep, Wrong, check_network, check_regex, lowered
 from contentcast.language.printer import quote_name
 from contentcast.model.errors import nearest
 from contentcast.model.predicates.tree import (
@@ -27,11 +31,13 @@ from contentcast.model.predicates.tree import (
     Compare,
     Constant,
     In,
+    InCidr,
     IsNull,
     IsTruth,
     Like,
     Not,
     Or,
+    Rlike,
     TextTest,
     Tree,
 )
@@ -54,7 +60,7 @@ _TOKEN: Final = re.compile(
       (?P<number>(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+(?P<suffix>[LlDd]?+)(?![\w.'"`]))
     | (?P<hex>[xX]'[0-9a-fA-F]*+')(?!['"])
     | (?P<string>'(?:[^'\\]++|\\.|'')*+'(?!['"])|"(?:[^"\\]++|\\.|"")*+"(?!['"]))
-    | (?P<word>[A-Za-z_][A-Za-z0-9_]*+(?![\w'"`.\\$@])|(?i:and|between|date|escape|from|like|timestamp)(?=['"]))
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*+(?![\w'"`.\\$@])|(?i:and|between|date|escape|from|i?like|rlike|regexp|timestamp)(?=['"]))
     | (?P<quoted>`[^`]++`)(?![\w`.'"])
     | (?P<op><=>|<>|<=|>=|!=|==|=|<|>)(?![<>=!|&*%^~@?:\#])
     | (?P<sign>[(),]|-(?![->]))
@@ -68,22 +74,12 @@ _NUMBERS: Final = re.compile(r"(?:[ ]*+-?[0-9]++(?:\.[0-9]++)?+[ ]*+,)*+[ ]*+-?[
 _OPS: Final = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<=>": "<=>"}
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TEXT_TESTS: Final = frozenset({"startswith", "endswith", "contains"})
+_CALLED: Final = re.compile(r"[ \t\r\n]*+\(")
 _CONSTANTS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
-_AFTER_ATTRIBUTE: Final = frozenset({"not", "in", "between", "like", "is"})
+_REGEX_WORDS: Final = ("rlike", "regexp", "regexp_like")
+_AFTER_ATTRIBUTE: Final = frozenset({"not", "in", "between", "like", "ilike", "rlike", "regexp", "is"})
 _FEW: Final = 3
 """How many parentheses around one attribute or literal are seen through; to look further at each one would be quadratic."""
-
-
-class NotRead(Exception):
-    """The text is not for certain what this grammar knows; `offset` is how far it was, `reason` what was wanted there."""
-
-    def __init__(self, offset: int, reason: str) -> None:
-        super().__init__(reason)
-        self.offset, self.reason = offset, reason
-
-
-class TooDeep(NotRead):
-    """No other reader is asked: the limit is that of the language."""
 
 
 def read_tree(space: Space, text: str, read_literal: ReadLiteral | None = None) -> Tree:
@@ -216,12 +212,19 @@ class _Text:
     def _test(self) -> Tree:
         if self.sort == "word":
             if self.word in _TEXT_TESTS:
-                return self._text_test()
+                return self._text_test(self.word)
+            if self.word in _REGEX_WORDS and self._is_call():
+                return self._text_test("rlike")
+            if self.word == "in_cidr" and self._is_call():
+                return self._text_test("in_cidr")
             if self.word in _CONSTANTS:
                 return self._constant()
         if self._is_literal():
             return self._mirrored(self._value_source())
-        name, kind = self._attribute()
+        operand = self._operand()
+        return operand.tested(self._of_one(operand.name, operand.kind))
+
+    def _of_one(self, name: str, kind: Kind) -> Tree:
         if self.sort == "op":
             op = _OPS[self.word]
             self.step()
@@ -232,7 +235,7 @@ class _Text:
         found = self._tested(name, kind)
         if found is None:
             if negated:
-                raise self.expected("IN, BETWEEN or LIKE")
+                raise self.expected("IN, BETWEEN, LIKE, ILIKE or RLIKE")
             return self._bare(name, kind)
         return _not(found) if negated else found
 
@@ -245,6 +248,10 @@ class _Text:
             return Between(name, low, self._value(name, kind))
         if self.take("like"):
             return self._like(name, kind)
+        if self.take("ilike"):
+            return self._ilike(name, kind)
+        if self.take("rlike") or self.take("regexp"):
+            return self._rlike(name, kind)
         return self._is(name, kind) if self.take("is") else None
 
     def _bare(self, name: str, kind: Kind) -> Tree:
@@ -265,8 +272,8 @@ class _Text:
             raise self.expected("a comparison; a literal alone is not a test")
         op = _MIRRORED[_OPS[self.word]]
         self.step()
-        name, kind = self._attribute()
-        return Compare(name, op, value(name, kind))
+        operand = self._operand()
+        return operand.tested(Compare(operand.name, op, value(operand.name, operand.kind)))
 
     def _is(self, name: str, kind: Kind) -> Tree:
         negated = self.take("not")
@@ -302,19 +309,73 @@ class _Text:
                 raise NotRead(start, str(reason)) from None
         return Like(name, pattern, escape)
 
-    def _text_test(self) -> Tree:
-        how = self.word
+    def _ilike(self, name: str, kind: Kind) -> Tree:
+        """`lower(name) LIKE` the small letters of the pattern, which is what Spark makes of it."""
+        start = self.start
+        like = self._like(name, kind)
+        assert isinstance(like, Like)
+        if like.pattern is not None and not isinstance(like.pattern, str):
+            raise NotRead(start, "the pattern of ILIKE is read on its own")
+        if like.escape.lower() != like.escape:
+            raise Wrong(start, f"ILIKE reads small letters only, so {like.escape!r} cannot be its escape character")
+        return lowered(Like(name, None if like.pattern is None else like.pattern.lower(), like.escape), start)
+
+    def _rlike(self, name: str, kind: Kind) -> Tree:
+        if kind.name != "string":
+            raise Wrong(self.start, f"RLIKE asks of a string; {name} is {kind.article}")
+        start, raw = self.start, self.word
+        expression = self._value(name, kind)
+        check_regex(expression, start, raw)
+        return Rlike(name, expression)
+
+    def _text_test(self, how: str) -> Tree:
         self.step()
         self.want("(")
-        name, kind = self._attribute()
+        operand = self._operand()
+        name, kind = operand.name, operand.kind
         if kind.name != "string":
             raise NotRead(self.start, f"{how} asks of a string; {name} is {kind.article}")
         self.want(",")
-        text = self._value(name, kind)
+        if how == "rlike":
+            found = self._rlike(name, kind)
+        elif how == "in_cidr":
+            start = self.start
+            network = self._value(name, kind)
+            check_network(network, start)
+            found = InCidr(name, network)
+        else:
+            found = TextTest(name, how, self._value(name, kind))
         self.want(")")
-        return TextTest(name, how, text)
+        return operand.tested(found)
 
     # --- attributes and values
+
+    def _is_call(self) -> bool:
+        """Does a parenthesis follow the word?"""
+        return _CALLED.match(self.text, self.at) is not None
+
+    def _operand(self) -> Operand:
+        """An attribute, or what `lower` and `coalesce` make of some."""
+        if self.sort != "word" or self.word not in FUNCTIONS or not self._is_call():
+            start = self.start
+            name, kind = self._attribute()
+            return Operand(start, kind, ((name, False),))
+        start, function = self.start, FUNCTIONS[self.word]
+        if function == "coalesce" and self.read_literal is not read_plain:
+            raise NotRead(start, "coalesce is read text by text")
+        self.step()
+        self.want("(")
+        found = self._operand()
+        if function == "lower":
+            self.want(")")
+            return found.lowered(start)
+        while self.take(","):
+            if self._is_literal() or (self.sort == "word" and self.word in _CONSTANTS):
+                found = found.otherwise(self._value(found.name, found.kind))
+                break
+            found = found.joined(self._operand())
+        self.want(")")
+        return found
 
     def _attribute(self) -> tuple[str, Kind]:
         depth = self._parentheses()

@@ -19,7 +19,8 @@ from sqlglot.errors import SqlglotError
 from contentcast.language import literals
 from contentcast.language.dialect import Dialect
 from contentcast.language.errors import WHAT_IS_POSSIBLE, PredicateError
-from contentcast.language.grammar import NotRead, TooDeep, read_tree
+from contentcast.language.grammar import read_tree
+from contentcast.language.operands import NotRead, Wrong
 from contentcast.language.printer import quote_name
 from contentcast.model.errors import TooManyConjunctions, nearest
 from contentcast.model.predicates.predicate import Predicate
@@ -62,6 +63,11 @@ _BEFORE_TIMESTAMP: Final = re.compile(r"\b(timestamp|date)\s*$", re.IGNORECASE)
 _BRACKETS: Final = re.compile(r"[(\[{)\]}]")
 _QUOTED: Final = re.compile(rf"{literals.STRING}|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
+_ONLY_GRAMMAR: Final = re.compile(
+    r"\b(?:ilike|rlike|regexp)\b|\b(?:lower|lcase|coalesce|ifnull|nvl|regexp_like|in_cidr)\s*\(", re.IGNORECASE
+)
+"""Forms that the grammar alone reads: where a text has one, its word about the text is the last."""
+
 MOST_CHARS: Final = 65_536
 """Longer texts are refused, unless the caller allows them. Up to here a text is answered or refused in well under a second."""
 
@@ -86,13 +92,15 @@ def parse_tree(space: Space, text: str, *, most_chars: int | None = MOST_CHARS) 
     check_length(text, "predicate", most_chars)
     try:
         return read_tree(space, text)
-    except TooDeep as reason:
+    except Wrong as reason:
         raise PredicateError(text, reason.offset, reason.reason) from None
     except NotRead as reason:
         if len(text) > _MOST_EXPLAINED or too_deep(text, _DEEPEST_EXPLAINED) is not None:
             raise PredicateError(text, reason.offset, f"{reason.reason}; {WHAT_IS_POSSIBLE}") from None
         unread = reason
     reader = Reader(space, text)
+    if _ONLY_GRAMMAR.search(reader.unquoted()):
+        raise PredicateError(text, unread.offset, unread.reason)
     try:
         return reader.tree(reader.expression())
     except RecursionError:
@@ -144,15 +152,15 @@ class Reader:
         if not found:
             self._refuse(0, self.IF_EMPTY)
         if len(found) != 1:
-            self._refuse(self._unquoted().find(";"), f"one {self.WHAT}, and nothing after it")
+            self._refuse(self.unquoted().find(";"), f"one {self.WHAT}, and nothing after it")
         return found[0]
 
-    def _unquoted(self) -> str:
+    def unquoted(self) -> str:
         """The text with blanks for strings, quoted names and comments."""
         return _QUOTED.sub(lambda found: " " * len(found[0]), self.text)
 
     def _check_quotes(self) -> None:
-        for at, character in enumerate(self._unquoted()):
+        for at, character in enumerate(self.unquoted()):
             if character in "'\"`":
                 self._refuse(at, f"the text after {character} has no closing {character}")
 
@@ -173,7 +181,7 @@ class Reader:
 
     def _hint(self, otherwise: str | None = None) -> str:
         """An attribute that is a keyword, or no plain word, and stands without its back-ticks is the likely cause."""
-        unquoted = self._unquoted()
+        unquoted = self.unquoted()
         for name in self.space.names:
             if quote_name(name) != name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", unquoted):
                 return f"; the attribute {name} goes in back-ticks: {quote_name(name)}"
@@ -196,7 +204,7 @@ class Reader:
 
     def _word(self, words: str) -> int:
         """Where one of the words stands, outside quotes."""
-        found = re.search(rf"\b(?:{words})\b", self._unquoted(), re.IGNORECASE)
+        found = re.search(rf"\b(?:{words})\b", self.unquoted(), re.IGNORECASE)
         return found.start() if found else 0
 
     # --- expressions
@@ -247,8 +255,10 @@ class Reader:
                 self._refuse(self._word("case"), f"CASE is not part of the language; {WHAT_IS_POSSIBLE}")
             case _ if isinstance(node, _ARITHMETIC):
                 self._refuse_at(node, f"arithmetic is not part of the language; {WHAT_IS_POSSIBLE}")
-            case exp.RegexpLike() | exp.RegexpILike() | exp.ILike() | exp.SimilarTo():
-                self._refuse_at(node, f"of the pattern tests only LIKE is part of the language; {WHAT_IS_POSSIBLE}")
+            case exp.RegexpILike() | exp.SimilarTo():
+                self._refuse_at(
+                    node, f"of the pattern tests LIKE, ILIKE and RLIKE are part of the language; {WHAT_IS_POSSIBLE}"
+                )
             case exp.Func():
                 self._refuse_at(node, f"the function {_name(node)} is not part of the language{self._hint()}")
             case exp.Placeholder() | exp.Parameter():

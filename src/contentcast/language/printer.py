@@ -16,11 +16,14 @@ from contentcast.model.predicates.tree import (
     Compare,
     Constant,
     In,
+    InCidr,
     IsNull,
     IsTruth,
     Like,
+    Lowered,
     Not,
     Or,
+    Rlike,
     TextTest,
     Tree,
 )
@@ -233,7 +236,24 @@ def _print_test(tree: Tree) -> str:
             return f"{quote_name(name)} IS {str(truth).upper()}"
         case TextTest(name, how, text):
             return f"{how}({quote_name(name)}, {print_value(text)})"
+        case Rlike(name, expression):
+            return f"{quote_name(name)} RLIKE {print_value(expression)}"
+        case InCidr(name, network):
+            return f"in_cidr({quote_name(name)}, {print_value(network)})"
+        case Lowered(test):
+            return _print_lowered(test)
     raise TypeError(f"not a tree: {tree!r}")
+
+
+def _print_lowered(test: Compare | Like | TextTest) -> str:
+    small = f"lower({quote_name(test.attribute)})"
+    match test:
+        case Like():
+            return f"{small} {' '.join(_in_three(test)[1:])}"
+        case TextTest(_, how, text):
+            return f"{how}({small}, {print_value(text)})"
+        case Compare(_, op, value):
+            return f"{small} {op} {print_value(value)}"
 
 
 def _in_three(test: In | Like | Between) -> tuple[str, str, str]:

@@ -7,6 +7,7 @@ language page says it. It never looks at the canonical form, so that it can judg
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,22 @@ from contentcast.model.predicates.tree import (
     Compare,
     Constant,
     In,
+    InCidr,
     IsNull,
     IsTruth,
     Like,
+    Lowered,
     Not,
     Or,
+    Rlike,
     TextTest,
     Tree,
 )
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Value
+from contentcast.model.values.networks import InNetwork, read_address
 from contentcast.model.values.patterns import Token, Wildcard, tokens_of
+from contentcast.model.values.regular import Regex
 
 Truth = bool | None
 
@@ -108,6 +114,15 @@ def truth(tree: Tree, event: Mapping[str, Value]) -> Truth:
         case TextTest(name, how, text):
             value = event.get(name)
             return None if value is None or text is None else _text_test(how, text, value)
+        case Lowered(test):
+            value = event.get(test.attribute)
+            return truth(test, {} if value is None else {test.attribute: value.lower()})
+        case Rlike(name, expression):
+            value = event.get(name)
+            return None if value is None or expression is None else Regex.of(expression).matches(value)
+        case InCidr(name, network):
+            value = event.get(name)
+            return None if value is None or network is None else _in_network(value, network)
     raise TypeError(f"not a tree: {tree!r}")
 
 
@@ -162,6 +177,13 @@ def _past_runs(tokens: list[Token], places: set[int]) -> set[int]:
         if at in found and tokens[at] is Wildcard.RUN:
             found.add(at + 1)
     return found
+
+
+def _in_network(value: str, network: str) -> bool:
+    """By the standard library's own networks."""
+    address = read_address(value)
+    within = ip_network(InNetwork.of(network).network)
+    return address is not None and (IPv4Address if address[0] == 4 else IPv6Address)(address[1]) in within
 
 
 def _text_test(how: str, text: str, value: str) -> bool:

@@ -195,7 +195,7 @@ for number in range(2_000):
     pattern = Pattern.of(f"%{number}_x%")
     assert pattern.matches(f"{number}yx")
     assert not pattern.implies(Pattern.of(f"%{number}z%"))
-compared = (patterns._reading, patterns._example, patterns._implied, patterns._matchless)
+compared = (patterns.reading, patterns._example, patterns._implied, patterns._matchless)
 for cache in (patterns._tokens, patterns._compiled, *compared):
     assert cache.weight <= patterns._MOST_KEPT
 assert len(patterns._tokens) > 100  # it remembers, though

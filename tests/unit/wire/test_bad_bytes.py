@@ -108,7 +108,7 @@ def test_a_frame_in_a_frame_is_refused_before_the_stack_ends() -> None:
 
 
 def test_predicates_that_are_none() -> None:
-    refused(interest("issue LIKE '%X%'").replace(b"%X%", b"%%X"), "the pattern '%%X' is written '%X'")
+    refused(interest("issue LIKE '%X%'").replace(b"%X%", b"%%X"), "pattern '%%X': it is written '%X'")
     refused(interest("issue LIKE '%X%'").replace(b"%X%", b"%X\\"), "the pattern ends in its escape character")
     cuts = interest("issue IN ('A', 'C')")
     refused(cuts.replace(b"AA\0CC\0", b"CA\0CC\0"), "the cuts of a set of values come in pairs and ascend")

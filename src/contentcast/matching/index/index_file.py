@@ -32,8 +32,8 @@ from contentcast.model.errors import ContentcastError
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import TOP, Kind
-from contentcast.model.values.patterns import Pattern
 from contentcast.model.values.ranges import Ranges
+from contentcast.model.values.tests_of_values import known_test
 
 Check = Literal["load", "first use"]
 """When the checksums of the arrays are looked at."""
@@ -200,7 +200,7 @@ def _constraint(constraint: Constraint) -> tuple[Any, ...]:
 def _constraint_of(kind: Kind, described: Any) -> Constraint:
     cuts, absent, like, unlike = described
     ranges = Ranges(kind, tuple(TOP if cut is None else cut for cut in cuts))
-    return Constraint(ranges, absent, tuple(map(Pattern, like)), tuple(map(Pattern, unlike)))
+    return Constraint(ranges, absent, tuple(map(known_test, like)), tuple(map(known_test, unlike)))
 
 
 def _restored(described: dict[str, Any], arrays: dict[str, Any]) -> CellIndex:

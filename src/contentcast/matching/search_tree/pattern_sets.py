@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.values.kinds import Value
-from contentcast.model.values.patterns import Pattern
+from contentcast.model.values.value_test import ValueTest
 
 REMEMBERED_VALUES = 100_000
 """Sets of this many values are kept from batch to batch; then all are forgotten."""
@@ -31,12 +31,12 @@ class PatternTests:
     """The pattern parts (like, unlike, and whether absent passes) of some constraints, numbered from 1 as they come."""
 
     def __init__(self) -> None:
-        self.number: dict[tuple[tuple[Pattern, ...], tuple[Pattern, ...], bool], int] = {}
-        self._wanted: dict[Pattern, list[int]] = {}
+        self.number: dict[tuple[tuple[ValueTest, ...], tuple[ValueTest, ...], bool], int] = {}
+        self._wanted: dict[ValueTest, list[int]] = {}
         self._only_unlike: list[int] = []
-        self._anchored: dict[str, list[Pattern]] = {}
+        self._anchored: dict[str, list[ValueTest]] = {}
         self._lengths: list[int] = []
-        self._tests: list[tuple[tuple[Pattern, ...], tuple[Pattern, ...], bool]] = []
+        self._tests: list[tuple[tuple[ValueTest, ...], tuple[ValueTest, ...], bool]] = []
         self._sets: dict[Value, tuple[int, ...]] = {}
 
     @classmethod
@@ -53,7 +53,7 @@ class PatternTests:
             else:
                 made._only_unlike.append(number)
             for pattern in (*like, *unlike):
-                listed = made._anchored.setdefault(anchor(pattern), [])
+                listed = made._anchored.setdefault(pattern.anchor, [])
                 if pattern not in listed:
                     listed.append(pattern)
         made._lengths = sorted({len(each) for each in made._anchored})
@@ -95,12 +95,3 @@ class PatternTests:
         found = [self.passed(value) for value in distinct.dictionary.to_pylist()]
         found.append(self.passed_by(None))
         return distinct.indices.fill_null(len(found) - 1).to_numpy(zero_copy_only=False).astype(np.int32), found
-
-
-def anchor(pattern: Pattern) -> str:
-    """The longest run of plain characters; '' if there is none, which every value contains."""
-    longest = run = ""
-    for token in pattern.tokens:
-        run = run + token if isinstance(token, str) else ""
-        longest = max(longest, run, key=len)
-    return longest

@@ -61,8 +61,8 @@ def said(constraint: Constraint) -> str:
     if constraint.absent and not constraint.ranges:
         return "IS NULL"
     parts = [] if constraint.ranges.is_everything and not constraint.only_ranges else [_ranges(constraint)]
-    parts += [f"LIKE '{pattern.text}'" for pattern in constraint.like]
-    parts += [f"NOT LIKE '{pattern.text}'" for pattern in constraint.unlike]
+    parts += [each.said for each in constraint.like]
+    parts += [f"NOT {each.said}" for each in constraint.unlike]
     return " AND ".join(parts)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from contentcast.matching.search_tree.pattern_sets import anchor
 from contentcast.matching.summaries.columns import POINT, UNBOUNDED, Flat, Ints, Rows
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.values.kinds import TOP, Kind, Value
@@ -55,7 +54,7 @@ def _generalized(rows: Rows) -> Rows:
     for row in patterned:
         pattern = constraint(row)
         if pattern.like:
-            by_anchor.setdefault(max((anchor(each) for each in pattern.like), key=len), []).append(row)
+            by_anchor.setdefault(max((each.anchor for each in pattern.like), key=len), []).append(row)
     lengths = sorted({len(each) for each in by_anchor})
     tops = np.unique(outer).tolist()  # in the order of the rows, so both their ends ascend
     lows = [rows.cuts[each] for each in rows.low[tops].tolist()]
@@ -79,7 +78,8 @@ def _covers(wide: Constraint, narrow: Constraint, first: bool) -> bool:
 
 def _candidates(narrow: Constraint, by_anchor: dict[str, list[int]], lengths: list[int]) -> list[int]:
     """Pattern rows whose longest plain text stands in what the narrow one is sure to contain: no other can cover it."""
-    texts = ["".join(token if isinstance(token, str) else "\0" for token in each.tokens) for each in narrow.like]
+    texts = [each.anchor for each in narrow.like if not each.tokens]
+    texts += ["".join(token if isinstance(token, str) else "\0" for token in each.tokens) for each in narrow.like]
     low = narrow.ranges.cuts[0] if narrow.ranges.cuts else ""
     texts.append(low if isinstance(low, str) else "")
     near = {text[at : at + length] for text in texts for length in lengths for at in range(len(text) - length + 1)}

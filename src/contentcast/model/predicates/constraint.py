@@ -1,8 +1,9 @@
 """What one conjunction asks of one attribute: a set of values, and whether the attribute may be absent.
 
 A constraint is a subset of (the values of the kind) plus "absent", so `IS NULL`, `IS NOT NULL` and an advertisement's "may be
-left out" need no cases of their own. For strings the values are ranges narrowed by LIKE patterns that must, or must not, match;
-prefixes, sets and excluded sets are ranges (see `ranges`), so only suffix, contains and general patterns stay patterns.
+left out" need no cases of their own. For strings the values are ranges narrowed by tests that must, or must not, match: LIKE
+patterns, regular expressions, networks (see `value_test`). Prefixes, sets and excluded sets are ranges, so only suffix,
+contains and general patterns stay patterns.
 Rule: a constraint is canonical once built by `Constraint.of`: no pattern that the rest already implies, none on finite sets.
 """
 
@@ -14,8 +15,10 @@ from typing import Any, Final, Self
 
 from contentcast.model.values.effort import UNLIMITED, Effort
 from contentcast.model.values.kinds import TOP, Kind, Value
-from contentcast.model.values.patterns import Pattern, escaped, have_no_match, imply_together
+from contentcast.model.values.patterns import Pattern, escaped
 from contentcast.model.values.ranges import Ranges, prefix_of
+from contentcast.model.values.tests_of_values import have_no_match, implies, imply_together
+from contentcast.model.values.value_test import ValueTest
 
 MOST_COMPARED: Final = 32
 """How many LIKE patterns are compared with each other; among more only equal ones are found."""
@@ -27,16 +30,16 @@ class Constraint:
 
     ranges: Ranges
     absent: bool = False
-    like: tuple[Pattern, ...] = ()
-    unlike: tuple[Pattern, ...] = ()
+    like: tuple[ValueTest, ...] = ()
+    unlike: tuple[ValueTest, ...] = ()
 
     @classmethod
     def of(
         cls,
         ranges: Ranges,
         absent: bool = False,
-        like: tuple[Pattern, ...] = (),
-        unlike: tuple[Pattern, ...] = (),
+        like: tuple[ValueTest, ...] = (),
+        unlike: tuple[ValueTest, ...] = (),
         effort: Effort = UNLIMITED,
     ) -> Self:
         if not like and not unlike:
@@ -148,7 +151,7 @@ class Constraint:
             return {*self.like} <= {*narrow.like} and {*self.unlike} <= {*narrow.unlike}
         known = (*narrow.like, *_pattern_of(narrow.ranges))
         return all(imply_together(known, wanted, effort) for wanted in self.like) and all(
-            have_no_match((*known, unwanted), effort) or any(unwanted.implies(each, effort) for each in narrow.unlike)
+            have_no_match((*known, unwanted), effort) or any(implies(unwanted, each, effort) for each in narrow.unlike)
             for unwanted in self.unlike
         )
 
@@ -183,30 +186,30 @@ def _pattern_of(ranges: Ranges) -> tuple[Pattern, ...]:
     return (Pattern.of(escaped(prefix) + "%"),) if prefix else ()
 
 
-def _by_ranges(ranges: Ranges, wanted: Pattern, effort: Effort) -> bool:
-    return any(each.implies(wanted, effort) for each in _pattern_of(ranges))
+def _by_ranges(ranges: Ranges, wanted: ValueTest, effort: Effort) -> bool:
+    return any(implies(each, wanted, effort) for each in _pattern_of(ranges))
 
 
-def _least(patterns: tuple[Pattern, ...], effort: Effort) -> tuple[Pattern, ...]:
+def _least(tests: tuple[ValueTest, ...], effort: Effort) -> tuple[ValueTest, ...]:
     """Those that no other one implies."""
-    kept: list[Pattern] = []
-    for pattern in sorted(set(patterns)):
-        if not any(each.implies(pattern, effort) for each in kept):
-            kept = [each for each in kept if not pattern.implies(each, effort)] + [pattern]
+    kept: list[ValueTest] = []
+    for test in sorted(set(tests)):
+        if not any(implies(each, test, effort) for each in kept):
+            kept = [each for each in kept if not implies(test, each, effort)] + [test]
     return tuple(sorted(kept))
 
 
-def _greatest(patterns: tuple[Pattern, ...], effort: Effort) -> tuple[Pattern, ...]:
+def _greatest(tests: tuple[ValueTest, ...], effort: Effort) -> tuple[ValueTest, ...]:
     """Those that imply no other one."""
-    kept: list[Pattern] = []
-    for pattern in sorted(set(patterns)):
-        if not any(pattern.implies(each, effort) for each in kept):
-            kept = [each for each in kept if not each.implies(pattern, effort)] + [pattern]
+    kept: list[ValueTest] = []
+    for test in sorted(set(tests)):
+        if not any(implies(test, each, effort) for each in kept):
+            kept = [each for each in kept if not implies(each, test, effort)] + [test]
     return tuple(sorted(kept))
 
 
-def _contradictory(ranges: Ranges, like: tuple[Pattern, ...], unlike: tuple[Pattern, ...], effort: Effort) -> bool:
+def _contradictory(ranges: Ranges, like: tuple[ValueTest, ...], unlike: tuple[ValueTest, ...], effort: Effort) -> bool:
     if not ranges:
         return True
-    wanted = (*like, *_pattern_of(ranges))
+    wanted: tuple[ValueTest, ...] = (*like, *_pattern_of(ranges))
     return have_no_match(wanted, effort) or any(imply_together(wanted, unwanted, effort) for unwanted in unlike)

@@ -10,9 +10,28 @@ from collections.abc import Iterator
 
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.predicates.predicate import Conjunction, Predicate
-from contentcast.model.predicates.tree import And, Between, Compare, Constant, In, IsNull, Like, Not, Or, TextTest, Tree
+from contentcast.model.predicates.tree import (
+    And,
+    Between,
+    Compare,
+    Constant,
+    In,
+    InCidr,
+    IsNull,
+    Like,
+    Lowered,
+    Not,
+    Or,
+    Rlike,
+    TextTest,
+    Tree,
+)
+from contentcast.model.values.folded import Folded
+from contentcast.model.values.networks import InNetwork
 from contentcast.model.values.patterns import Pattern, Wildcard
 from contentcast.model.values.ranges import Interval, Ranges, prefix_of
+from contentcast.model.values.regular import Regex
+from contentcast.model.values.value_test import ValueTest
 
 _INFINITE = {float("inf"), float("-inf")}  # no literal says them; a bound beside them does
 
@@ -47,8 +66,8 @@ def _conjunction(conjunction: Conjunction) -> Tree:
 def spell_constraint(name: str, constraint: Constraint) -> Tree:
     if not constraint.ranges:
         return IsNull(name) if constraint.absent else Constant(False)
-    parts: list[Tree] = [_pattern(name, each) for each in constraint.like]
-    parts += [Not(_pattern(name, each)) for each in constraint.unlike]
+    parts: list[Tree] = [_test(name, each) for each in constraint.like]
+    parts += [Not(_test(name, each)) for each in constraint.unlike]
     implied = Ranges.everything(constraint.ranges.kind)
     for each in constraint.like:
         implied = implied & Ranges.prefix(each.prefix)
@@ -93,10 +112,26 @@ def _interval(name: str, interval: Interval) -> Iterator[Tree]:
         yield Not(IsNull(name))
 
 
-def _pattern(name: str, pattern: Pattern) -> Tree:
+def _test(name: str, test: ValueTest) -> Tree:
+    match test:
+        case Folded():
+            pattern = test.pattern
+            return Lowered(_pattern(name, pattern) if pattern.literal is None else Compare(name, "=", pattern.literal))
+        case Regex():
+            return Rlike(name, test.expression)
+        case InNetwork():
+            return InCidr(name, test.network)
+        case Pattern():
+            return _pattern(name, test)
+    raise TypeError(f"not a test: {test!r}")
+
+
+def _pattern(name: str, pattern: Pattern) -> Like | TextTest:
     """endswith and contains where they say it, which is how people think of them."""
     tokens = pattern.tokens
     inner = [token for token in tokens if isinstance(token, str)]
+    if inner and len(inner) == len(tokens) - 1 and tokens[-1] is Wildcard.RUN:
+        return TextTest(name, "startswith", "".join(inner))
     if inner and tokens[0] is Wildcard.RUN:
         if len(inner) == len(tokens) - 1:
             return TextTest(name, "endswith", "".join(inner))

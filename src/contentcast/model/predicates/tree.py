@@ -17,9 +17,13 @@ from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.predicates.predicate import Conjunction, Predicate, product, simplified
 from contentcast.model.space import Space
 from contentcast.model.values.effort import MOST_STEPS, Effort
+from contentcast.model.values.folded import Folded, is_small
 from contentcast.model.values.kinds import INT_GREATEST, INT_LEAST, Kind, Value
+from contentcast.model.values.networks import InNetwork
 from contentcast.model.values.patterns import Pattern, escaped
 from contentcast.model.values.ranges import Ranges
+from contentcast.model.values.regular import Regex
+from contentcast.model.values.value_test import ValueTest
 
 MOST_CONJUNCTIONS: Final = 1000
 """A predicate with more alternatives than this in disjunctive form is refused: split it into several subscriptions."""
@@ -72,6 +76,31 @@ class TextTest:
 
 
 @dataclass(frozen=True, slots=True)
+class Rlike:
+    """A regular expression that matches somewhere in the string."""
+
+    attribute: str
+    expression: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InCidr:
+    attribute: str
+    network: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A test of the small letters of a string: an equality, LIKE, startswith, endswith or contains."""
+
+    test: Compare | Like | TextTest
+
+    @property
+    def attribute(self) -> str:
+        return self.test.attribute
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull:
     attribute: str
 
@@ -104,7 +133,7 @@ class Not:
     part: Tree
 
 
-Test = Compare | Between | In | Like | TextTest | IsNull | IsTruth
+Test = Compare | Between | In | Like | TextTest | Rlike | InCidr | Lowered | IsNull | IsTruth
 Tree = Test | Constant | And | Or | Not
 
 
@@ -213,7 +242,9 @@ def test_constraint(kind: Kind, test: Test, truth: bool) -> Constraint:
         case Compare(_, "<=>", value):
             found = Constraint(_compared(kind, "=", value))
             return found if truth else Constraint(found.ranges.complement(), absent=True)
-        case Compare(_, _, None) | Like(_, None) | TextTest(_, _, None):
+        case Lowered(inner):
+            return _lowered(kind, inner, truth)
+        case Compare(_, _, None) | Like(_, None) | TextTest(_, _, None) | Rlike(_, None) | InCidr(_, None):
             return _never(kind)
         case Compare(_, op, value):
             return _either(_compared(kind, op, value), truth)
@@ -225,6 +256,12 @@ def test_constraint(kind: Kind, test: Test, truth: bool) -> Constraint:
             return _like(kind, Pattern.of(pattern, escape), truth)
         case TextTest(_, how, str(text)):
             return _like(kind, _AS_PATTERN[how](text), truth)
+        case Rlike(_, str(expression)):
+            regex = Regex.of(expression)
+            plain = regex.as_pattern()
+            return _tested(kind, regex, truth) if plain is None else _like(kind, plain, truth)
+        case InCidr(_, str(network)):
+            return _tested(kind, InNetwork.of(network), truth)
     raise TypeError(f"not a test: {test!r}")
 
 
@@ -305,7 +342,36 @@ def _like(kind: Kind, pattern: Pattern, truth: bool) -> Constraint:
         return _either(Ranges.points(kind, [pattern.literal]), truth)
     if pattern.is_prefix:
         return _either(Ranges.prefix(pattern.prefix), truth)
-    # One pattern that is more than its prefix is canonical as it stands.
+    return _tested(kind, pattern, truth)
+
+
+def _tested(kind: Kind, test: ValueTest, truth: bool) -> Constraint:
+    """One test that is more than its prefix is canonical as it stands."""
     if truth:
-        return Constraint(Ranges.prefix(pattern.prefix) if pattern.prefix else Ranges.everything(kind), like=(pattern,))
-    return Constraint(Ranges.everything(kind), unlike=(pattern,))
+        return Constraint(Ranges.prefix(test.prefix) if test.prefix else Ranges.everything(kind), like=(test,))
+    return Constraint(Ranges.everything(kind), unlike=(test,))
+
+
+def _lowered(kind: Kind, test: Compare | Like | TextTest, truth: bool) -> Constraint:
+    """What the test asks of the small letters, as a test of the value itself."""
+    match test:
+        case Compare(_, "<=>", None):
+            return test_constraint(kind, test, truth)
+        case Compare(_, op, str(text)):
+            wanted = _lowered_like(kind, Pattern(escaped(text)), truth is (op != "<>"))
+            # NULL <=> 'a' is FALSE, so an absent value satisfies the negation.
+            return Constraint(wanted.ranges, True, wanted.like, wanted.unlike) if op == "<=>" and not truth else wanted
+        case Like(_, str(pattern), escape):
+            return _lowered_like(kind, Pattern.of(pattern, escape), truth)
+        case TextTest(_, how, str(text)):
+            return _lowered_like(kind, _AS_PATTERN[how](text), truth)
+    return _never(kind)
+
+
+def _lowered_like(kind: Kind, pattern: Pattern, truth: bool) -> Constraint:
+    letters = "".join(token for token in pattern.tokens if isinstance(token, str))
+    if not is_small(letters):  # no small letters match it
+        return _either(Ranges.nothing(kind), truth)
+    if pattern.text in ("", "%"):  # which say the same of the value itself
+        return _like(kind, pattern, truth)
+    return _tested(kind, Folded.of(pattern), truth)

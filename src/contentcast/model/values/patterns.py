@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Self
 
 from contentcast.model.values.caches import weighed
 from contentcast.model.values.effort import UNLIMITED, Effort
+from contentcast.model.values.value_test import ValueTest
 
 MOST_STATES: Final = 4096
 """How far the inclusion test looks; patterns of a dozen wildcards stay far below."""
@@ -75,11 +75,10 @@ def escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Pattern:
+class Pattern(ValueTest):
     """`Pattern.of("N%SE")`; build with `of`, which makes the text canonical."""
 
-    text: str
+    __slots__ = ()
 
     @classmethod
     def of(cls, text: str, escape: str = "\\") -> Self:
@@ -125,6 +124,15 @@ class Pattern:
         if len(self.text) > _LONGEST_COMPILED:
             return matches_by_pieces(self.tokens, text)
         return _compiled(self.text).match(text) is not None
+
+    @property
+    def anchor(self) -> str:
+        """The longest run of plain characters."""
+        longest = run = ""
+        for token in self.tokens:
+            run = run + token if isinstance(token, str) else ""
+            longest = max(longest, run, key=len)
+        return longest
 
     def implies(self, other: Pattern, effort: Effort = UNLIMITED) -> bool:
         """Is every match of this one a match of the other?"""
@@ -257,7 +265,7 @@ class Reading:
 
 
 @weighed(_MOST_KEPT, _letters(1_000))
-def _reading(text: str) -> Reading:
+def reading(text: str) -> Reading:
     return Reading(_tokens(text))
 
 
@@ -269,7 +277,7 @@ def _walk(patterns: tuple[Pattern, ...], needed: int, reads: list[int]) -> Itera
     if sum(len(each.text) for each in patterns) > _LONGEST_WALKED:
         yield None
         return
-    readings = [_reading(each.text) for each in patterns]
+    readings = [reading(each.text) for each in patterns]
     alphabet = [*sorted({letter for each in readings for letter in each.letters}), ""]  # and one that no pattern names
     start = (0,) * len(readings)
     waiting, seen = [start], {start}
@@ -358,5 +366,5 @@ def _matchless(patterns: tuple[Pattern, ...]) -> tuple[bool, int]:
 
 def forget() -> None:
     """Empty the caches."""
-    for cache in (_tokens, _compiled, _reading, _example, _implied, _matchless):
+    for cache in (_tokens, _compiled, reading, _example, _implied, _matchless):
         cache.forget()

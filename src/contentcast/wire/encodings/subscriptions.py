@@ -28,7 +28,8 @@ from contentcast.model import Constraint, Ranges, Space, SubscriptionBatch
 from contentcast.model.predicates.table import ConstraintColumn, PredicateTable
 from contentcast.model.values.keys import KEYED, NO_FLOAT, key_ends, key_of, value_of
 from contentcast.model.values.kinds import TOP, Kind, Value
-from contentcast.model.values.patterns import Pattern, PatternError
+from contentcast.model.values.tests_of_values import checked_test
+from contentcast.model.values.value_test import ValueTest
 from contentcast.wire.fields import Ints, Reader, WireError, numbers_field, space_field, texts_field, utf8
 
 _ABSENT, _TOP = 1, 2
@@ -208,7 +209,7 @@ def decode_constraints(reader: Reader, kind: Kind, count: int, what: str) -> lis
     reader.need(pattern_count, f"{what}, {pattern_count} patterns")
     if pattern_count and kind.name != "string":
         raise WireError(f"{what}: patterns are for strings")
-    patterns = [_pattern(text, what) for text in reader.names(pattern_count, f"{what}, patterns")]
+    patterns = [_test(text, what) for text in reader.names(pattern_count, f"{what}, patterns")]
     found: list[Constraint] = []
     cut = pattern = 0
     for at, flag in enumerate(flags):
@@ -235,18 +236,15 @@ def _decode_cuts(reader: Reader, kind: Kind, count: int, what: str) -> list[Any]
     return [value_of(kind, key) for key in keys.tolist()]
 
 
-def _pattern(text: str, what: str) -> Pattern:
+def _test(text: str, what: str) -> ValueTest:
     try:
-        canonical = Pattern.of(text)
-    except PatternError as reason:
+        return checked_test(text)
+    except ValueError as reason:
         raise WireError(f"{what}, pattern {text!r}: {reason}") from None
-    if canonical.text != text:
-        raise WireError(f"{what}: the pattern {text!r} is written {canonical.text!r}")
-    return canonical
 
 
 def _constraint(
-    kind: Kind, flag: int, cuts: tuple[Value, ...], like: tuple[Pattern, ...], unlike: tuple[Pattern, ...], what: str
+    kind: Kind, flag: int, cuts: tuple[Value, ...], like: tuple[ValueTest, ...], unlike: tuple[ValueTest, ...], what: str
 ) -> Constraint:
     if flag & ~(_ABSENT | _TOP):
         raise WireError(f"{what}: there is no flag {flag}")

@@ -31,6 +31,7 @@ from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.values.kinds import TOP, Kind, Value
 from contentcast.model.values.patterns import Pattern, escaped
 from contentcast.model.values.ranges import Ranges, prefix_of
+from contentcast.model.values.value_test import ValueTest
 
 LOOKED_AT: Final = 16
 """Values whose pieces are looked up in the time of one that a constraint is tried on."""
@@ -307,7 +308,7 @@ def says_all(constraint: Constraint, negative: bool, where: list[FilingKey]) -> 
     return len(constraint.like) == 1 and constraint.ranges.is_everything and _says_all(constraint.like[0], where[0])
 
 
-def _says_all(pattern: Pattern, place: FilingKey) -> bool:
+def _says_all(pattern: ValueTest, place: FilingKey) -> bool:
     how, piece = place
     around = {"prefix": ("", "%"), "suffix": ("%", ""), "contains": ("%", "%")}.get(how)
     return around is not None and pattern.text == escaped(piece).join(around)
@@ -317,9 +318,13 @@ def _points(ranges: Ranges) -> tuple[Value, ...] | None:
     return ranges.values(most=max(1, len(ranges.cuts) // 2))
 
 
-def _filing_key(pattern: Pattern) -> FilingKey:
+def _filing_key(pattern: ValueTest) -> FilingKey:
     """The longest run of plain characters, anchored where the pattern anchors it."""
     best: FilingKey = ("any", "")
+    if not isinstance(pattern, Pattern):
+        if pattern.prefix:
+            return ("prefix", pattern.prefix)
+        return ("contains", pattern.anchor) if pattern.anchor else best
     if "_" not in pattern.text and "\\" not in pattern.text:  # as most
         runs = pattern.text.split("%")
         if len(runs) == 1:

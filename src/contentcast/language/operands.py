@@ -1,0 +1,171 @@
+"""What stands where an attribute may stand: `lower(name)`, `coalesce(x, y, 0)`; and the checks of texts in texts.
+
+The model knows neither. `lower` becomes a test of the small letters (`tree.Lowered`), and `coalesce` the cases that it stands
+for:
+
+    coalesce(x, y, 0) > 5      x IS NOT NULL AND x > 5
+                               OR x IS NULL AND y IS NOT NULL AND y > 5
+                               OR x IS NULL AND y IS NULL AND FALSE
+
+In each case the other parts are FALSE, not unknown, so that the whole is what SQL says, under NOT too.
+Rule: what is wrong here raises `Wrong` with its place; sqlglot is not asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from contentcast.model.predicates.tree import (
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Like,
+    Lowered,
+    Not,
+    Or,
+    TextTest,
+    Tree,
+    test_constraint,
+)
+from contentcast.model.values.kinds import Kind, Value
+from contentcast.model.values.networks import InNetwork, NetworkError
+from contentcast.model.values.regular import Regex
+from contentcast.model.values.regular_syntax import RegexError
+
+FUNCTIONS: Final = {"lower": "lower", "lcase": "lower", "coalesce": "coalesce", "ifnull": "coalesce", "nvl": "coalesce"}
+
+
+class NotRead(Exception):
+    """The text is not for certain what the grammar knows; `offset` is how far it was, `reason` what was wanted there."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset, self.reason = offset, reason
+
+
+class Wrong(NotRead):
+    """No other reader is asked."""
+
+
+class TooDeep(Wrong):
+    """The limit is that of the language."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The attributes that are looked at, the first that is there; each with whether its small letters are meant."""
+
+    start: int
+    kind: Kind
+    names: tuple[tuple[str, bool], ...]
+    default: Value | None = None
+
+    @property
+    def name(self) -> str:
+        """Under which a test is written down first."""
+        return self.names[0][0]
+
+    def lowered(self, start: int) -> Operand:
+        if self.kind.name != "string":
+            raise Wrong(start, f"lower asks of a string; {self.name} is {self.kind.article}")
+        default = self.default.lower() if isinstance(self.default, str) else self.default
+        return replace(self, start=start, names=tuple((name, True) for name, _ in self.names), default=default)
+
+    def joined(self, other: Operand) -> Operand:
+        if other.kind != self.kind:
+            raise Wrong(
+                other.start, f"coalesce takes attributes of one kind; {self.name} is {self.kind.article}, {other.name} is not"
+            )
+        return replace(self, names=(*self.names, *other.names), default=other.default)
+
+    def otherwise(self, value: Value | None) -> Operand:
+        return replace(self, default=value)
+
+    def tested(self, test: Tree) -> Tree:
+        """The test, which is written for the first name, of the operand."""
+        if self.names == ((self.name, False),) and self.default is None:
+            return test
+        cases: list[Tree] = []
+        absent: list[Tree] = []
+        for name, small in self.names:
+            mine = _renamed(test, self.name, name)
+            mine = lowered(mine, self.start) if small else mine
+            if len(self.names) == 1 and self.default is None:
+                return mine
+            cases.append(And((*absent, Not(IsNull(name)), mine)))
+            absent.append(IsNull(name))
+        cases.append(And((*absent, Constant(_truth(test, self.kind, self.default)))))
+        return Or(tuple(cases))
+
+
+def _renamed(tree: Tree, before: str, after: str) -> Tree:
+    match tree:
+        case Not(part):
+            return Not(_renamed(part, before, after))
+        case Lowered(test):
+            return Lowered(replace(test, attribute=after))
+        case And(parts) | Or(parts):
+            return type(tree)(tuple(_renamed(part, before, after) for part in parts))
+        case Constant():
+            return tree
+    return replace(tree, attribute=after)
+
+
+def _truth(tree: Tree, kind: Kind, value: Value | None) -> bool | None:
+    """What a test of one attribute says of a value."""
+    match tree:
+        case Not(part):
+            found = _truth(part, kind, value)
+            return None if found is None else not found
+        case Constant(truth):
+            return truth
+        case And(parts) | Or(parts):
+            truths = [_truth(part, kind, value) for part in parts]
+            decisive = isinstance(tree, Or)
+            return decisive if decisive in truths else None if None in truths else not decisive
+    return True if test_constraint(kind, tree, True).accepts(value) else False if _is_false(tree, kind, value) else None
+
+
+def _is_false(tree: Tree, kind: Kind, value: Value | None) -> bool:
+    assert not isinstance(tree, (Not, And, Or, Constant))
+    return test_constraint(kind, tree, False).accepts(value)
+
+
+def lowered(tree: Tree, start: int) -> Tree:
+    """The test, of the small letters of its attribute."""
+    match tree:
+        case Not(part):
+            return Not(lowered(part, start))
+        case Compare(_, op, _) if op in ("=", "<>", "<=>"):
+            return Lowered(tree)
+        case Like() | TextTest():
+            return Lowered(tree)
+        case Lowered() | IsNull():
+            return tree
+        case In(name, values):
+            each = tuple(Lowered(Compare(name, "=", value)) for value in values)
+            return each[0] if len(each) == 1 else Or(each)
+    raise Wrong(start, "lower(...) is compared by = <> <=> IN LIKE startswith endswith contains; RLIKE ignores case with (?i)")
+
+
+def check_regex(expression: Value | None, start: int, raw: str) -> None:
+    """Raises `Wrong` at the place in the literal, where it is written there as it is."""
+    if not isinstance(expression, str):
+        return
+    try:
+        Regex.of(expression)
+    except RegexError as reason:
+        inside = reason.at + 1 if raw[1:-1] == expression else 0
+        raise Wrong(start + inside, str(reason)) from None
+
+
+def check_network(network: Value | None, start: int) -> None:
+    if not isinstance(network, str):
+        return
+    try:
+        InNetwork.of(network)
+    except NetworkError as reason:
+        raise Wrong(start, str(reason)) from None
