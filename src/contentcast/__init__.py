@@ -25,6 +25,7 @@ from contentcast.model import (
     Subscription,
     read_events,
 )
+from contentcast.rules import RuleError, from_cesql, from_eventbridge, from_headers, from_jms, from_matchers, from_topic
 
 if TYPE_CHECKING:
     from contentcast.live.client import connect, connect_sync
@@ -38,6 +39,7 @@ __all__ = [
     "MatchIndex",
     "Predicate",
     "PredicateError",
+    "RuleError",
     "Space",
     "SpaceError",
     "Subscription",
@@ -45,6 +47,12 @@ __all__ = [
     "connect",
     "connect_sync",
     "covers",
+    "from_cesql",
+    "from_eventbridge",
+    "from_headers",
+    "from_jms",
+    "from_matchers",
+    "from_topic",
     "overlaps",
     "parse_many",
     "parse_predicate",

@@ -1,0 +1,50 @@
+"""Numbers in JMS selectors: literals as Java writes them, and arithmetic between them."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, DecimalException
+from typing import Final
+
+MOST_DIGITS: Final = 40
+GREATEST_EXPONENT: Final = 400
+
+
+class NoNumber(ValueError):
+    """The message says why."""
+
+
+def read_number(word: str) -> int | Decimal:
+    """57, 0x1F, 010 (which is 8), 57L, 7E3, 2.5f; exact."""
+    if word[:2] in ("0x", "0X"):
+        return int(word.rstrip("lL"), 16)
+    plain = word.rstrip("lLfFdD")
+    if not plain.isdigit():
+        value = Decimal(plain)
+        if value and abs(value.adjusted()) > GREATEST_EXPONENT:
+            raise NoNumber(f"{plain} is beyond what a number can hold")
+        return value
+    if word[-1] in "fFdD":
+        return Decimal(plain)
+    if len(plain) > MOST_DIGITS:
+        raise NoNumber("the number is longer than any that an event carries")
+    return int(plain, 8) if re.fullmatch("0[0-7]+", plain) else int(plain)
+
+
+def computed(op: str, one: int | Decimal, other: int | Decimal) -> int | Decimal:
+    """Two whole numbers divide towards zero, as in Java."""
+    if op == "/" and not other:
+        raise NoNumber("division by zero")
+    try:
+        match op:
+            case "+":
+                return one + other
+            case "-":
+                return one - other
+            case "*":
+                return one * other
+        if isinstance(one, int) and isinstance(other, int):
+            return abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
+        return Decimal(one) / Decimal(other)
+    except DecimalException:
+        raise NoNumber("the result is beyond what a number can hold") from None
