@@ -14,6 +14,7 @@ from contentcast.language import advertisement
 from contentcast.live.datagrams import DatagramError, Interface, Receiver, Sender
 from contentcast.live.lan import server as lan_server
 from contentcast.live.lan.options import LanError, LanOptions
+from contentcast.live.lan.watching import watch
 from contentcast.model import Attribute, EventBatch, Space
 from contentcast.routing.multicast import Group, MappingSpecification, Row
 from tests.lan.loopback import TRADES, Lan, heard
@@ -351,5 +352,47 @@ def test_values_outside_a_domain_are_refused_where_they_are_published() -> None:
         client = await lan.client(spaces=(narrow,))
         with pytest.raises(Exception, match="outside the domain"):
             await client.publish("narrow", [{"size": 10}])
+
+    run(story)
+
+
+def test_what_a_publisher_advertises_as_reliable_goes_reliably() -> None:
+    async def story(lan: Lan) -> None:
+        publisher, other = await lan.client(), await lan.client()
+        got: list[Any] = []
+        await other.subscribe("trades", deliver=got.append)
+        await heard(publisher, 1)
+        promised = await publisher.advertise("trades", "issue = 'IBM'", quality="reliable")
+        sent = publisher.server.router.streams
+        await publisher.publish("trades", [{"issue": "SAP", "price": 1.0}])
+        assert not sent.state()
+        await publisher.publish("trades", [{"issue": "IBM", "price": 2.0}])
+        assert sent.state()["streams"]["sent"]
+        await other.until(lambda: len(got) == 2)
+        await publisher.unadvertise(promised)
+        assert not publisher.server.router.promised.any_of(EventBatch.from_dicts(TRADES, [{"issue": "IBM"}]))
+
+    run(story)
+
+
+def test_a_watcher_measures_who_wants_what_and_what_was_promised() -> None:
+    async def story(lan: Lan) -> None:
+        publisher, left, watcher = [await lan.client() for _ in range(3)]
+        await left.subscribe("trades", "issue = 'IBM'")
+        await publisher.advertise("trades", "issue = 'SAP'", rate=1e6)
+        watching = asyncio.create_task(watch(watcher, "trades", 2.0))
+        await heard(publisher, 2)
+        for _ in range(20):
+            await publisher.publish("trades", trades(10))
+        watched = await watching
+        assert len(watched.events) == 200
+        assert set(watched.wants) == {left.server.name}
+        found = {each.value: each for each in watched.flows("issue")}
+        assert found["IBM"].wanted == {left.server.name}
+        assert found["SAP"].wanted == frozenset()
+        assert found["SAP"].load == 1e6
+        assert 0 < found["IBM"].load < 1e6
+        with pytest.raises(LanError, match="above 0"):
+            await publisher.advertise("trades", rate=0.0)
 
     run(story)

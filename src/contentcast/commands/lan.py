@@ -210,20 +210,37 @@ def set_mapping(
     _run(work())
 
 
-@mapping.command(name="plan", epilog="Example: contentcast lan map plan --workload video --by media_source --groups 3")
+@mapping.command(name="plan", epilog="Example: contentcast lan map plan --watch 10 --space trades.json --by issue --groups 3")
 def plan_mapping(
-    workload: Annotated[Path, typer.Option(help="A folder of `contentcast workload`.", show_default=False)],
-    by: Annotated[str, typer.Option(help="The attribute whose values make the flows.", show_default=False)],
+    workload: Annotated[Path | None, typer.Option(help="Of a folder of `contentcast workload`.", show_default=False)] = None,
+    learnt: Annotated[Path | None, typer.Option(help="Of a plan.json that Spark's learn has made.", show_default=False)] = None,
+    watch: Annotated[float, typer.Option(min=0, help="Of what is sent on the LAN in so many seconds.", show_default=False)] = 0,
+    space: SpaceFiles = None,
+    address: Address = DEFAULT,
+    by: Annotated[str, typer.Option(help="The attribute whose values make the flows.", show_default=False)] = "",
+    load: Annotated[float, typer.Option(min=0.001, help="With --learnt: bytes a second, of all events together.")] = 1e6,
     groups: Annotated[int, typer.Option(min=1, help="At most so many groups.")] = 8,
-    seconds: Annotated[float, typer.Option(min=0.001, help="How long the events took.")] = 1.0,
+    seconds: Annotated[float, typer.Option(min=0.001, help="With --workload: how long its events took.")] = 1.0,
     control: Annotated[str, typer.Option(help="The control group.")] = "udp_ipm://239.192.10.0:6666",
 ) -> None:
-    """Plan a mapping from events and subscriptions, and print it as TOML, with its cost beside that of simpler ones."""
+    """Plan a mapping from measured traffic, and print it as TOML, with its cost beside that of simpler ones."""
+    from contentcast.matching.learnt import LearntPlan
     from contentcast.routing.multicast import planner
     from contentcast.routing.multicast.mapping_files import to_toml
 
-    events, wants = _workload(workload)
-    flows = planner.flows(events, by, wants, seconds)
+    if sum((workload is not None, learnt is not None, watch > 0)) != 1:
+        raise ContentcastError("lan map plan: of which traffic? One of --workload FOLDER, --learnt plan.json, --watch SECONDS")
+    if learnt is None and not by:
+        raise ContentcastError("lan map plan: add --by ATTRIBUTE, whose values make the flows")
+    if learnt is not None:
+        flows = planner.learnt_flows(LearntPlan.load(learnt), load)
+    elif workload is not None:
+        events, wants = _workload(workload)
+        flows = planner.flows(events, by, wants, seconds)
+    else:
+        flows = _watched(address, space, watch, by)
+    if not flows:
+        raise ContentcastError("lan map plan: nothing was sent, so there is nothing to plan; watch longer, or while it is used")
     made = planner.plan(flows, groups)
     typer.echo(to_toml(planner.mapping(flows, made, control=control)), nl=False)
     costs = planner.Costs(flows)
@@ -234,6 +251,26 @@ def plan_mapping(
         ("one group for all", everything),
     ):
         _say(f"{what}: servers receive and discard {costs.of(plan):,.0f} bytes a second")
+
+
+def _watched(address: str, files: list[Path] | None, seconds: float, by: str) -> list[Any]:
+    """The flows of what is sent now."""
+    from contentcast.live.lan import connect_lan
+    from contentcast.live.lan.watching import watch
+
+    declared = _spaces(files)
+    if len(declared) != 1:
+        raise ContentcastError("lan map plan --watch: of which space? Add --space FILE")
+    found: list[Any] = []
+
+    async def work() -> None:
+        async with connect_lan(address, spaces=declared) as client:
+            watched = await watch(client, declared[0], seconds)
+            _say(f"{len(watched.events)} events in {watched.seconds:.1f} s, wanted by {len(watched.wants)} servers")
+            found.extend(watched.flows(by))
+
+    _run(work())
+    return found
 
 
 def _workload(folder: Path) -> tuple[Any, dict[str, Any]]:

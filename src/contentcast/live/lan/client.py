@@ -29,7 +29,7 @@ from contentcast.routing.contract import Advertised as ToldAdvertised
 from contentcast.routing.contract import Published, Received, Subscribed, Unadvertised, Unsubscribed
 from contentcast.routing.multicast import MappingSpecification
 from contentcast.routing.multicast.agreement import proposal_of
-from contentcast.routing.multicast.mapping import MappingId, Quality
+from contentcast.routing.multicast.mapping import RELIABLE, MappingId, Quality
 
 MOST_GATHERED: Final = 512
 SPACE_WITHIN_S: Final = 3.0
@@ -115,6 +115,8 @@ class LanClient:
         self._gathered: dict[str, list[Mapping[str, Any]]] = {}
         self._flushing = False
         self._closed = False
+        self._promises: dict[int, asyncio.Task[None]] = {}
+        """By advertisement: who says again and again what was promised."""
 
     # --- the five verbs, and declare
 
@@ -199,8 +201,13 @@ class LanClient:
             self.server.router.qualities.pop(each.number, None)
             each.end()
 
-    async def advertise(self, space: str | Space, predicate: str = "TRUE") -> LanAdvertised:
-        """Says what this client may publish: each attribute as the predicate allows it, or absent."""
+    async def advertise(
+        self, space: str | Space, predicate: str = "TRUE", *, quality: Quality | None = None, rate: float | None = None
+    ) -> LanAdvertised:
+        """Says what this client may publish: each attribute as the predicate allows it, or absent.
+
+        `quality`: "reliable" events reach all who want them, whatever these ask for. `rate`: bytes a second, for the planner.
+        """
         found = await self._space(space)
         number = self.server.next_number()
         allowed: dict[str, tuple[Constraint, ...]] = {name: (Constraint.present(kind),) for name, kind in found.kinds.items()}
@@ -210,10 +217,20 @@ class LanClient:
         for conjunction in parsed.conjunctions:
             allowed.update({name: (constraint,) for name, constraint in conjunction.items})
         self.server.put(ToldAdvertised((Advertisement(number, found, allowed, self.server.name),)))
-        return LanAdvertised(number, found.name)
+        advertised = LanAdvertised(number, found.name)
+        if quality == RELIABLE:
+            self.server.router.promised.add(number, parsed)
+        if rate is not None:
+            from contentcast.live.lan.watching import promise
+
+            self._promises[number] = await promise(self, advertised, parsed, rate)
+        return advertised
 
     async def unadvertise(self, advertised: LanAdvertised) -> None:
         self.server.put(Unadvertised((advertised.number,)))
+        self.server.router.promised.remove(advertised.number)
+        if (saying := self._promises.pop(advertised.number, None)) is not None:
+            saying.cancel()
 
     # --- streams of events
 
@@ -279,6 +296,8 @@ class LanClient:
 
     async def close(self) -> None:
         if not self._closed:
+            for saying in self._promises.values():
+                saying.cancel()
             self._flush_all()
             await self.unsubscribe(list(self._subscriptions.values()))
             self._closed = True

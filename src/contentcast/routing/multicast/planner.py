@@ -16,14 +16,15 @@ Rule: `plan` never costs more than one group for all, nor than the paper's rule 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.language import advertisement, print_predicate
-from contentcast.model import Conjunction, Constraint, EventBatch, Predicate, Ranges, Space
+from contentcast.language import advertisement, parse_predicate, print_predicate
+from contentcast.matching.learnt import LearntPlan
+from contentcast.model import Conjunction, Constraint, EventBatch, Predicate, Ranges, Space, overlaps
 from contentcast.routing.multicast.groups import Group, MappingError
 from contentcast.routing.multicast.mapping import CONTROL, MappingId, MappingSpecification, Row
 from contentcast.wire.encodings.sizes import event_bytes
@@ -67,6 +68,49 @@ def flows(events: EventBatch, attribute: str, wants: dict[str, Predicate], secon
         wanted = frozenset(name for name, predicate in wants.items() if any(map(predicate.accepts, dicts)))
         found.append(Flow(space, attribute, value, float(sizes[rows].sum()) / seconds, wanted))
     return sorted(found, key=lambda flow: (-flow.load, str(flow.value)))
+
+
+def learnt_flows(learnt: LearntPlan, load: float) -> list[Flow]:
+    """The flows of a history that Spark's `learn` has counted. `load`: of all its events together, in bytes a second.
+
+    A flow is a value of the attribute by which the history tells who wants what; brokers are servers.
+    """
+    split = learnt.by_value
+    if split is None:
+        raise MappingError("the plan does not say who wants which values; learn from subscriptions with a column `broker`")
+    space = Space.from_dict(learnt.space)
+    share = {each.value: each.share for each in learnt.attributes[split.attribute].values}
+    found = [
+        Flow(
+            space,
+            split.attribute,
+            value,
+            load * share.get(value, 0.0),
+            frozenset(broker for broker, shares in split.shares.items() if shares[at] > 0),
+        )
+        for at, value in enumerate(split.values)
+    ]
+    return sorted(found, key=lambda flow: (-flow.load, str(flow.value)))
+
+
+def with_promises(measured: Sequence[Flow], promises: Iterable[tuple[Predicate, float]]) -> list[Flow]:
+    """A flow that a publisher has promised more of than was measured weighs what was promised.
+
+    A promise is what an advertisement allows, and its rate in bytes a second; it counts for the flows that overlap it, each by
+    its share of what was measured of them.
+    """
+    load = [flow.load for flow in measured]
+    for predicate, rate in promises:
+        mine = [at for at, flow in enumerate(measured) if flow.space.name == predicate.space.name and _meets(flow, predicate)]
+        known = sum(measured[at].load for at in mine)
+        for at in mine:
+            share = measured[at].load / known if known else 1 / len(mine)
+            load[at] = max(load[at], rate * share)
+    return [replace(flow, load=each) for flow, each in zip(measured, load, strict=True)]
+
+
+def _meets(flow: Flow, predicate: Predicate) -> bool:
+    return overlaps(parse_predicate(predicate.space, flow.text()), predicate)
 
 
 # --- what a plan costs

@@ -47,6 +47,7 @@ from contentcast.routing.multicast.aggregate import Aggregate, Told, Wish, batch
 from contentcast.routing.multicast.agreement import Agreement
 from contentcast.routing.multicast.mapping import BEST_EFFORT, RELIABLE, MappingSpecification, Quality, Way, everywhere
 from contentcast.routing.multicast.members import ASK, REFRESH_EVERY_S, Members
+from contentcast.routing.multicast.promised import Promised
 from contentcast.routing.multicast.streams import Streams
 from contentcast.routing.multicast.traffic import Traffic
 from contentcast.routing.parts.local import Local
@@ -101,6 +102,7 @@ class Multicast:
         self.traffic = Traffic()
         self.qualities: dict[int, Quality] = {}
         """What single subscriptions ask for, by their ids, where it differs; a host notes it before it tells of them."""
+        self.promised = Promised()
         self._quality: Quality = quality
         self._hold_back = hold_back
         self._refresh_every_s = refresh_every_s
@@ -255,7 +257,7 @@ class Multicast:
             mine = found.rows[np.isin(owner, way.rows)] if len(ways) > 1 else found.rows
             part = wanted if len(way.rows) == len(rows) else wanted.take(way.rows)
             self.traffic.sent(way.group, len(part.events))
-            if way.reliable or RELIABLE in audience.names[mine]:
+            if way.reliable or RELIABLE in audience.names[mine] or self.promised.any_of(part.events):
                 owed = [self.members.life(audience.origins[at]) for at in np.unique(audience.origin[mine]).tolist()]
                 served += self.streams.send(way.group, part, owed, now)
             else:

@@ -5,9 +5,20 @@ from random import Random
 import pytest
 
 from contentcast.language import parse_predicate
+from contentcast.matching.learnt import AttributeFacts, LearntPlan, Split, ValueShare
 from contentcast.model import EventBatch, Space
 from contentcast.routing.multicast.mapping_check import checked
-from contentcast.routing.multicast.planner import Costs, Flow, best, flows, mapping, plan, rule_of_thumb
+from contentcast.routing.multicast.planner import (
+    Costs,
+    Flow,
+    best,
+    flows,
+    learnt_flows,
+    mapping,
+    plan,
+    rule_of_thumb,
+    with_promises,
+)
 
 VIDEO = Space("video", source="string", block="int")
 
@@ -66,3 +77,48 @@ def test_flows_are_measured_from_events_and_become_a_mapping() -> None:
     assert made.first(events).tolist() == [0 if at % 4 else 1 for at in range(40)]
     with pytest.raises(Exception, match="did you mean 'source'"):
         flows(events, "sorce", wants, 1.0)
+
+
+def test_a_promise_weighs_what_was_not_measured_yet() -> None:
+    measured = [flow("a", 10.0, "xy"), flow("b", 30.0, "z")]
+    promises = [
+        (parse_predicate(VIDEO, "source = 'a'"), 500.0),
+        (parse_predicate(VIDEO, "source = 'b'"), 5.0),
+        (parse_predicate(VIDEO, "source = 'elsewhere'"), 1e9),
+    ]
+    assert [each.load for each in with_promises(measured, promises)] == [500.0, 30.0]
+    both = [(parse_predicate(VIDEO, "block > 3"), 400.0)]
+    assert [each.load for each in with_promises(measured, both)] == [100.0, 300.0]  # by their shares of what was measured
+
+
+def test_flows_from_what_spark_has_learnt() -> None:
+    """`LearntPlan` as `learn` makes it: value x of the source is wanted at a and b, y at c only, z nowhere."""
+    split = Split("source", ["x", "y", "z"], {"a": [0.5, 0, 0, 0], "b": [0.1, 0, 0, 0], "c": [0, 1.0, 0, 0]})
+    values = [ValueShare("x", 0.7), ValueShare("y", 0.2)]
+    about = AttributeFacts(
+        stars=0, tests=3, selectivity=0.3, survivors=0.3, present=1.0, distinct=3, values=values, quantiles=[]
+    )
+    learnt = LearntPlan(
+        space=VIDEO.to_dict(),
+        events=10,
+        subscriptions=3,
+        attributes={"source": about},
+        order=["source"],
+        factored=[],
+        steps=1.0,
+        steps_before=1.0,
+        matches=1.0,
+        unwanted=0.1,
+        idle=0,
+        fan_out=[],
+        wanted={"a": 0.4},
+        by_value=split,
+        flows=[],
+    )
+    found = learnt_flows(learnt, 1000.0)
+    assert [(each.value, each.load, sorted(each.wanted)) for each in found] == [
+        ("x", 700.0, ["a", "b"]),
+        ("y", 200.0, ["c"]),
+        ("z", 0.0, []),
+    ]
+    assert plan(found, 2) in (((0,), (1, 2)), ((0, 2), (1,)))
