@@ -20,6 +20,7 @@ from typing import Any, Final
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.routing.contract import Router
 from contentcast.routing.covering import Covering
+from contentcast.routing.durable import Durable
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.link_matching import Hybrid, LinkMatching
 from contentcast.routing.match_first import MatchFirst
@@ -39,10 +40,13 @@ class Promise(Enum):
     NOTHING_FOR_NOBODY = "no link carries an event that nobody behind it wants"
     SURVIVES_CRASHES = "when brokers have crashed and come back, everybody gets what matches again"
     STEPS = "tells the steps of matching"
+    DURABLE = "with a disk, what is accepted reaches every durable subscription that it matches, exactly once"
 
 
 ALWAYS: Final = frozenset({Promise.EXACT, Promise.SURVIVES_CRASHES})
-BY_TREES: Final = ALWAYS | {Promise.NO_LINK_TWICE, Promise.STEPS}
+WITH_DISKS: Final = ALWAYS | {Promise.DURABLE}
+"""Brokers that tell each other what they know (`routing.skeleton`), which durable delivery is built around."""
+BY_TREES: Final = WITH_DISKS | {Promise.NO_LINK_TWICE, Promise.STEPS}
 """Events follow the spanning trees of the brokers where they enter."""
 
 
@@ -79,7 +83,7 @@ PROTOCOLS: Final[dict[str, Protocol]] = {
         MatchFirst,
         "matched where it enters, a copy for each subscriber",
         (("unicast", True),),
-        ALWAYS | {Promise.NOTHING_FOR_NOBODY, Promise.STEPS},
+        WITH_DISKS | {Promise.NOTHING_FOR_NOBODY, Promise.STEPS},
     ),
     "two-tier": Protocol(
         TwoTier,
@@ -89,13 +93,13 @@ PROTOCOLS: Final[dict[str, Protocol]] = {
     "summaries": Protocol(
         Summaries,
         "summaries merge towards the best-connected brokers, which examine events one after the other",
-        promises=ALWAYS | {Promise.STEPS},
+        promises=WITH_DISKS | {Promise.STEPS},
     ),
     "summaries-side-by-side": Protocol(
         Summaries,
         "the same with all examiners asked at once",
         (("side_by_side", True),),
-        ALWAYS | {Promise.STEPS},
+        WITH_DISKS | {Promise.STEPS},
     ),
     "overlay": Protocol(Overlay, "matched where event and subscription meet on a ring of keys; needs no configuration"),
     "multicast": Protocol(Multicast, "a LAN without links: each event once to the multicast group that its content maps to"),
@@ -184,17 +188,25 @@ def router(name: str, broker: str, setup: Setup, **options: Any) -> Router:
 
 
 def make_router(
-    protocol: str | Callable[[str, Setup], Router], setup: Setup | None = None, *, reliable: bool = False, **options: Any
+    protocol: str | Callable[[str, Setup], Router],
+    setup: Setup | None = None,
+    *,
+    reliable: bool = False,
+    durable: bool = False,
+    **options: Any,
 ) -> MakeRouter:
     """The function by which a host makes routers: of a protocol by its name, or of what makes one from a broker and a set-up.
 
-    All brokers share the set-up, and so its forest. `reliable`: over links that lose, repeat and reorder.
+    All brokers share the set-up, and so its forest. `reliable`: over links that lose, repeat and reorder. `durable`: with
+    durable delivery around it, for hosts with a disk.
     """
     shared = Setup() if setup is None else setup
 
     def make(broker: str, life: Life) -> Router:
         mine = shared.living(life)
         made = router(protocol, broker, mine, **options) if isinstance(protocol, str) else protocol(broker, mine, **options)
+        if durable:
+            made = Durable(made, mine)  # type: ignore[arg-type]  # those that promise it are made on the skeleton
         return Reliable(made, life.incarnation) if reliable else made
 
     return make

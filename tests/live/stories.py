@@ -26,18 +26,22 @@ TRADES = cc.Space("trades", issue="string", price="float", volume="int")
 TRADE = {"issue": "IBM", "price": 119.5, "volume": 5000}
 
 
-def story(told: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+def story(told: Callable[..., Coroutine[Any, Any, None]], limit_s: float = LIMIT_S) -> Callable[..., None]:
     """An async test, on asyncio's own loop, with a time limit."""
 
     @functools.wraps(told)
     def run(*arguments: Any, **named: Any) -> None:
         async def limited() -> None:
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout(limit_s):
                 await told(*arguments, **named)
 
         asyncio.run(limited())
 
     return run
+
+
+long_story = functools.partial(story, limit_s=4 * LIMIT_S)
+"""Many processes start, one after the other."""
 
 
 async def until(fact: Callable[[], Any | Awaitable[Any]], seconds: float = 30.0) -> Any:
@@ -117,7 +121,7 @@ class Process:
             lines = [each for each in self.said().splitlines(keepends=True) if each.endswith("\n") and each.startswith(start)]
             return lines[0] if lines else None
 
-        line: str = await until(found)
+        line: str = await until(found, LIMIT_S)
         return line
 
     async def ended(self) -> int:

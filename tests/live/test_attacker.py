@@ -78,7 +78,7 @@ class Stage:
         async with asyncio.timeout(10):
             await self._publisher.publish("trades", {"issue": "honest", "price": float(self._sent)})
             assert (await anext(self._stream))["price"] == float(self._sent)
-        assert self.broker.failures == 0
+        assert self.broker.reception.failures == 0
 
 
 @asynccontextmanager
@@ -175,7 +175,7 @@ async def test_floods_of_connections_and_slow_bytes_end_by_themselves() -> None:
         attackers = [await on.attacker() for _ in range(60)]
         for at, each in enumerate(attackers):
             await each.send(GOOD[: at % 12])
-        await until(lambda: not on.broker._strangers)
+        await until(lambda: not on.broker.reception.strangers)
         said = [await each.rest() for each in attackers]
         codes = {failed.code for heard in said for failed in heard if isinstance(failed, Failed)}
         assert codes == {"limit connections", "limit greeting_s"}
@@ -263,6 +263,6 @@ async def test_mutated_frames_of_clients_and_brokers() -> None:
             attacker.writer.write_eof()
             await attacker.rest()
             attacker.writer.close()
-        assert on.broker.failures == 0, on.broker.log.notes[-5:]
-        await until(lambda: len(on.broker._connections) == 2)
+        assert on.broker.reception.failures == 0, on.broker.log.notes[-5:]
+        await until(lambda: len(on.broker.reception.connections) == 2)
         await on.check()

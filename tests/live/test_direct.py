@@ -81,8 +81,8 @@ def test_a_broker_that_starts_again_is_linked_again(tmp_path: Path) -> None:
     @story
     async def told() -> None:
         async with Net() as net:
-            a = await net.broker("a")
-            config = BrokerConfig(name="b", neighbours=a.addresses, data=tmp_path)
+            a = await net.broker("a", data=tmp_path / "a")
+            config = BrokerConfig(name="b", neighbours=a.addresses, data=tmp_path / "b")
             first = Broker(config, log=Silent())
             await first.start()
             client = await net.client(first)
@@ -93,7 +93,8 @@ def test_a_broker_that_starts_again_is_linked_again(tmp_path: Path) -> None:
             port = first.addresses[0].port
             await first.stop()
             await until(lambda: not a.neighbours.links)
-            again = BrokerConfig(name="b", neighbours=a.addresses, data=tmp_path, listen=(read_address(f"127.0.0.1:{port}"),))
+            listen = (read_address(f"127.0.0.1:{port}"),)
+            again = BrokerConfig(name="b", neighbours=a.addresses, data=tmp_path / "b", listen=listen)
             second = await net.enter_async_context(Broker(again, log=Silent()))
             assert second.incarnation == 2
             await until(lambda: client.is_connected and client.reconnections == 1 and "b" in a.neighbours.links)

@@ -114,7 +114,7 @@ async def test_a_pair_of_brokers_that_dial_each_other_keeps_one_connection() -> 
         b = await net.broker("b", a)
         a.neighbours.keep(list(b.addresses))
         await until(lambda: all(how == "linked to b" for how in a.neighbours.dialled.values()))
-        await until(lambda: len(a._connections) == len(b._connections) == 1)
+        await until(lambda: len(a.reception.connections) == len(b.reception.connections) == 1)
         assert set(a.neighbours.links) == {"b"}
         assert set(b.neighbours.links) == {"a"}
 

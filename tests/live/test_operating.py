@@ -84,7 +84,8 @@ async def test_a_new_configuration_counts_at_once() -> None:
         def broken() -> BrokerConfig:
             raise cc.ContentcastError("line 3 is no TOML")
 
-        a.reload(broken)
+        with pytest.raises(cc.ContentcastError):
+            a.reload(broken)
         assert isinstance(a.log, Silent)
         assert a.log.notes[-1] == ("not reloaded", {"reason": "line 3 is no TOML"})
 
@@ -113,8 +114,8 @@ async def test_records_of_the_router_are_appended_and_answered() -> None:
     kept = (b"one", b"two")
 
     class Kept(InMemory):
-        def restored(self) -> tuple[bytes, ...]:
-            return kept
+        def restored(self) -> tuple[tuple[bytes, ...], int]:
+            return kept, 0
 
     heard: list[object] = []
     broker = Broker(BrokerConfig(name="a"), log=Silent(), make_records=Kept)
@@ -148,7 +149,7 @@ async def test_publishers_wait_while_a_link_is_full() -> None:
                 await publisher.publish("trades", big, wait=False)
 
         pouring = asyncio.create_task(pour())
-        await until(lambda: a._throttled)
+        await until(lambda: a.throttle.held)
         stopped_at = a.serving.published
         for _ in range(20):
             await asyncio.sleep(0.01)

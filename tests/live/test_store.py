@@ -18,7 +18,7 @@ def written(folder: Path, *groups: list[bytes], segment_bytes: int = 1 << 20) ->
     """A life that writes each list of records as one group, or as a few."""
     synced: Queue[int] = Queue()
     store = Store(folder, synced.put, segment_bytes=segment_bytes)
-    upto = len(store.restored())
+    upto = len(store.restored()[0])
     for group in groups:
         for record in group:
             store.append(record)
@@ -31,7 +31,7 @@ def written(folder: Path, *groups: list[bytes], segment_bytes: int = 1 << 20) ->
 def restored(folder: Path) -> list[bytes]:
     store = Store(folder, lambda upto: None)
     try:
-        return list(store.restored())
+        return list(store.restored()[0])
     finally:
         store.close()
 

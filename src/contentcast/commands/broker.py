@@ -14,13 +14,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contentcast.commands.live_options import DEFAULT_BROKER, run_loop
+from contentcast.commands.live_options import (
+    DEFAULT_BROKER,
+    Authority,
+    Certificate,
+    Key,
+    Token,
+    connection_options,
+    run_loop,
+)
+from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
     from contentcast.live.settings.config import BrokerConfig
 
 
 def broker(
+    action: Annotated[
+        str,
+        typer.Argument(help="verify checks a data folder, reload lets a broker read its file again.", show_default="run"),
+    ] = "",
+    folder: Annotated[Path | None, typer.Argument(help="The data folder to verify.", show_default=False)] = None,
     listen: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="Where to listen; port 0 takes a free one.", show_default=DEFAULT_BROKER),
@@ -44,6 +58,13 @@ def broker(
         Path | None, typer.Option(help="All this and more in a TOML file; options go before it.", show_default=False)
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without TLS or rights.")] = False,
+    running: Annotated[
+        str, typer.Option("--broker", metavar="URL", envvar="CONTENTCAST_BROKER", help="The broker to reload.")
+    ] = DEFAULT_BROKER,
+    token: Token = "",
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
     example_config: Annotated[bool, typer.Option("--example-config", help="Print a file for --config.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON when ready, and log JSON.")] = False,
 ) -> None:
@@ -55,6 +76,15 @@ def broker(
     if example_config:
         typer.echo(EXAMPLE, nl=False)
         return
+    match action:
+        case "verify":
+            _verify(folder, as_json)
+            return
+        case "reload":
+            run_loop(_reload(running, connection_options("", token, authority, certificate, key)))
+            return
+        case _ if action:
+            raise ContentcastError(f"broker: verify or reload, or nothing to run one; not {action!r}")
     asked = listen or ([] if config else [DEFAULT_BROKER])
     given: dict[str, Any] = {
         "name": name,
@@ -85,12 +115,47 @@ async def _serve(config: BrokerConfig, read: Any, as_json: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
     async with Broker(config) as running:
-        loop.add_signal_handler(signal.SIGHUP, lambda: running.reload(read))
+        running.read_config = read
+        loop.add_signal_handler(signal.SIGHUP, running.reload_by_signal)
         http = await serve_http(running, config.http) if config.http else None
         _show(running, http.address if http else "", as_json)
-        await ended.wait()
+        await _either(ended, running.ended)
         if http is not None:
             await http.close()
+    if running.failed is not None:
+        raise running.failed
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(each.wait()) for each in events]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+
+
+async def _reload(url: str, options: dict[str, Any]) -> None:
+    from contentcast.live.client import connect
+
+    async with connect(url, reconnect=False, **options) as client:
+        told = await client.ask("reload")
+    typer.echo(f"{client.broker} reloaded; unchanged until it starts again: {told['unchanged_until_restart']}")
+
+
+def _verify(folder: Path | None, as_json: bool) -> None:
+    from contentcast.live.looking.verifying import verify
+
+    if folder is None:
+        raise ContentcastError("verify which folder? contentcast broker verify DATA")
+    found = verify(folder)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(f"{folder}: whole, {found['records']:,} records in {found['segments']} segments, {found['bytes']:,} bytes")
+    if found["torn_bytes"]:
+        typer.echo(f"its last {found['torn_bytes']:,} bytes were being written when it stopped; the next start cuts them")
+    for name, each in found["subscriptions"].items():
+        waiting = each["numbered"] - each["acknowledged"]
+        typer.echo(f"  {name}: {each['numbered']:,} events, {waiting:,} of them not acknowledged")
 
 
 def _show(running: Any, http: str, as_json: bool) -> None:

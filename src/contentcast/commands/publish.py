@@ -26,6 +26,7 @@ from contentcast.commands.live_options import (
     run_loop,
     tell_changes,
 )
+from contentcast.model import ContentcastError
 
 TELL_EVERY_S: Final = 5.0
 LINES_AT_ONCE: Final = 10_000
@@ -40,6 +41,10 @@ def publish(
     ] = None,
     broker: Broker = DEFAULT_BROKER,
     declare: Declare = "",
+    publisher: Annotated[
+        str, typer.Option(help="A name of yours: what was accepted under it is not published again.", show_default=False)
+    ] = "",
+    number: Annotated[int, typer.Option(min=1, help="With --publisher: the number of the first batch.")] = 1,
     rate: Annotated[float, typer.Option(min=0, help="Events per second; 0: as fast as it goes.")] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say who would get them; deliver nothing.")] = False,
     name: Name = "",
@@ -52,7 +57,10 @@ def publish(
     """Publish events: JSON lines from stdin, or files."""
     options = connection_options(name, token, authority, certificate, key)
     declared = read_space(space, declare) if declare else None
-    accepted, seconds = run_loop(_publish(broker, space, files or [], declared, rate, dry_run, options))
+    if publisher and not files:
+        raise ContentcastError("--publisher numbers the batches of files, which are the same every time; stdin is not")
+    sent = (publisher, number) if publisher else None
+    accepted, seconds = run_loop(_publish(broker, space, files or [], declared, rate, dry_run, sent, options))
     if as_json and not dry_run:
         typer.echo(json.dumps({"space": space, "accepted": accepted, "seconds": round(seconds, 3)}))
     elif not dry_run:
@@ -60,7 +68,14 @@ def publish(
 
 
 async def _publish(
-    broker: str, space: str, files: list[Path], declared: Any, rate: float, dry_run: bool, options: dict[str, Any]
+    broker: str,
+    space: str,
+    files: list[Path],
+    declared: Any,
+    rate: float,
+    dry_run: bool,
+    sent: tuple[str, int] | None,
+    options: dict[str, Any],
 ) -> tuple[int, float]:
     from contentcast.live.client import connect
     from contentcast.live.client.tracing import Tracer
@@ -71,13 +86,17 @@ async def _publish(
         if declared is not None:
             await client.declare(declared)
         known = await client.space(space)
-        async for batch in _batches(files, known, rate):
+        async for batch in _batches(files, known, 0 if sent else rate):
             if dry_run:
                 async with Tracer(broker, **options) as tracer:
                     await tracer.open()
                     await _tell_outcomes(tracer, space, batch)
                 continue
-            await client.publish(space, batch, wait=False)
+            if sent is None:
+                await client.publish(space, batch, wait=False)
+            else:
+                await client.publish(space, batch, wait=False, publisher=sent[0], number=sent[1])
+                sent = (sent[0], sent[1] + 1)
             done += len(batch)
             if rate:
                 await asyncio.sleep(max(0.0, begun + done / rate - time.monotonic()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,7 @@ from contentcast.commands.live_options import (
     run_loop,
     tell_changes,
 )
+from contentcast.model import ContentcastError
 
 
 def subscribe(
@@ -36,17 +38,35 @@ def subscribe(
         str, typer.Option(help="If you read too slowly: pause, skip or disconnect.", show_default="the broker's")
     ] = "",
     durable: Annotated[str, typer.Option(help="A name under which events are kept for you.", show_default=False)] = "",
+    after: Annotated[
+        int | None, typer.Option(min=0, help="With --durable: the number up to which you have them.", show_default=False)
+    ] = None,
+    end: Annotated[bool, typer.Option("--end", help="End the durable subscription, with all that waits for it.")] = False,
     name: Name = "",
     token: Token = "",
     authority: Authority = None,
     certificate: Certificate = None,
     key: Key = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Each line says the space and the event.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Each line says the space, the number and the event.")] = False,
 ) -> None:
     """Print events that match, as JSON lines, until Ctrl-C."""
     options = connection_options(name, token, authority, certificate, key)
+    if not durable and (end or after is not None):
+        raise ContentcastError("--after and --end are for a durable subscription; add --durable NAME")
+    if end:
+        run_loop(_end(broker, durable, options))
+        return
     declared = read_space(space, declare) if declare else None
-    run_loop(_subscribe(broker, space, predicate, declared, count, on_slow, durable, options, as_json))
+    wanted = {"on_slow": on_slow} if not durable else {"durable": durable, "after": after, "acknowledge": False}
+    run_loop(_subscribe(broker, space, predicate, declared, count, wanted, options, as_json))
+
+
+async def _end(broker: str, durable: str, options: dict[str, Any]) -> None:
+    from contentcast.live.client import connect
+
+    async with connect(broker, on_change=tell_changes, **options) as client:
+        await client.unsubscribe(durable)
+    typer.echo(f"the durable subscription {durable} has ended")
 
 
 async def _subscribe(
@@ -55,12 +75,18 @@ async def _subscribe(
     predicate: str,
     declared: Any,
     count: int,
-    on_slow: str,
-    durable: str,
+    wanted: dict[str, Any],
     options: dict[str, Any],
     as_json: bool,
 ) -> None:
     from contentcast.live.client import connect
+    from contentcast.live.client.durable import DurableSubscription, Missed
+
+    def tell_missed(missed: Missed) -> None:
+        typer.echo(f"contentcast: numbers {missed.first} to {missed.last} were dropped by a limit of the broker", err=True)
+
+    if "durable" in wanted:
+        wanted["on_missed"] = tell_missed
 
     loop = asyncio.get_running_loop()
     main = asyncio.current_task()
@@ -80,16 +106,26 @@ async def _subscribe(
         async with connect(broker, on_change=tell_changes, **options) as client:
             if declared is not None:
                 await client.declare(declared)
-            async with client.batches(space, predicate, on_slow=on_slow, durable=durable) as batches:
-                narrowed = batches.subscription.narrowed if batches.subscription else None
-                typer.echo(f"contentcast: subscribed to {space} where {narrowed or predicate}", err=True)
+            async with client.batches(space, predicate, **wanted) as batches:
+                subscription = batches.subscription
+                assert subscription is not None
+                durable = subscription if isinstance(subscription, DurableSubscription) else None
+                typer.echo(f"contentcast: subscribed to {space} where {subscription.narrowed or predicate}", err=True)
+                if durable is not None and durable.lacking:
+                    missing = ", ".join(durable.lacking)
+                    typer.echo(
+                        f"contentcast: not reached, so what they accept until they are does not come: {missing}", err=True
+                    )
                 missed = 0
                 async for batch in batches:
                     events = batch.to_dicts()
                     lines = events[:left] if count else events
-                    out.write(b"".join(as_json_line({"space": space, "event": each} if as_json else each) for each in lines))
+                    first = durable.position - len(events) + 1 if durable is not None else 0
+                    out.write(b"".join(_lines(space, lines, first) if as_json else map(as_json_line, lines)))
                     out.flush()
-                    if client.missed > missed:
+                    if durable is not None:
+                        durable.acknowledge(first + len(lines) - 1)
+                    elif client.missed > missed:
                         typer.echo(f"contentcast: too slow, {client.missed - missed:,} events were left out", err=True)
                         missed = client.missed
                     left -= len(lines)
@@ -99,3 +135,9 @@ async def _subscribe(
         if not interrupted:
             raise
         raise KeyboardInterrupt from None
+
+
+def _lines(space: str, events: list[dict[str, Any]], first: int) -> Iterator[bytes]:
+    """With their numbers, if the subscription is durable."""
+    for number, event in enumerate(events, first):
+        yield as_json_line({"space": space, **({"number": number} if first else {}), "event": event})

@@ -26,6 +26,7 @@ from contentcast.routing.contract import (
     Deliver,
     DeliverDurably,
     Effect,
+    Holds,
     Input,
     Join,
     Leave,
@@ -41,6 +42,7 @@ from contentcast.routing.contract import (
     Synced,
     Timer,
     TimerFired,
+    Trim,
     Via,
 )
 from contentcast.routing.dice import Dice
@@ -87,6 +89,8 @@ class Instant:
             Deliver: _nothing,
             Accepted: _nothing,
             DeliverDurably: _nothing,
+            Holds: _nothing,
+            Trim: _nothing,
             Account: _nothing,
             Changed: _nothing,
         }

@@ -11,6 +11,7 @@ from contentcast.wire import Message, WireError
 from contentcast.wire.client import PROTOCOL_VERSION, Hello
 
 MOST_NAME_CHARACTERS: Final = 200
+DURABLY: Final = ", durably"
 
 
 def check_greeting(message: Message) -> Hello:
@@ -25,12 +26,25 @@ def check_greeting(message: Message) -> Hello:
     return message
 
 
-def check_broker(mine: str, config: BrokerConfig, certificate: Mapping[str, Any], name: str, protocol: str) -> str:
+def spoken_protocol(protocol: str, is_durable: bool) -> str:
+    """How a broker calls its protocol in a `Hello`."""
+    return f"{protocol}{DURABLY}" if is_durable else protocol
+
+
+def check_broker(
+    mine: str, config: BrokerConfig, is_durable: bool, certificate: Mapping[str, Any], name: str, protocol: str
+) -> str:
     """Why the broker `mine` has no connection to this other one; empty if it may."""
     if name == mine:
         return f"two brokers are called {name}; give each a name of its own"
-    if protocol != config.protocol:
+    if protocol.removesuffix(DURABLY) != config.protocol:
         return f"{name} runs {protocol or 'no protocol'}, and {mine} runs {config.protocol}; a network runs one"
+    if protocol.endswith(DURABLY) != is_durable:
+        keeps, not_ = (mine, name) if is_durable else (name, mine)
+        return (
+            f"{keeps} keeps what it accepts in a data folder, and {not_} has none: what enters there would not be durable; "
+            "start all brokers of a network with --data, or none"
+        )
     if config.tls is not None and config.tls.authority is not None:
         proven = proven_name(certificate, "broker")
         if proven != name:

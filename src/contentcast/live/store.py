@@ -56,10 +56,13 @@ class Segment(NamedTuple):
 
 
 def read(folder: Path) -> list[Segment]:
-    """All segments, in their order. Changes nothing; only the last may have a torn end. Raises a `StoreError` for damage."""
+    """All segments, in their order. Changes nothing; only the last may have a torn end. Raises a `StoreError` for damage.
+
+    The first need not begin with record 1: what nobody needs any more was trimmed.
+    """
     found: list[Segment] = []
     paths = sorted(folder.glob("*.log"))
-    following = 1
+    following = int(paths[0].stem) if paths and paths[0].stem.isdigit() else 1
     for path in paths:
         if path.stem != f"{following:020}":
             raise StoreError(
@@ -143,6 +146,7 @@ class Store:
         self._told_failed = failed
         self._segment_bytes = segment_bytes
         self._waiting: list[bytes] = []
+        self._trim_before = 0
         self._changed = Condition()
         self._closing = False
         self._failure: StoreError | None = None
@@ -151,7 +155,9 @@ class Store:
         try:
             segments = read(folder)
             self._restored = tuple(record for segment in segments for record in segment.records)
-            self._written = len(self._restored)
+            self._trimmed = segments[0].first - 1 if segments else 0
+            self._written = self._trimmed + len(self._restored)
+            self._segments = [(each.first, each.path) for each in segments]
             self._open_last(segments)
         except BaseException:
             os.close(self._lock)
@@ -159,16 +165,25 @@ class Store:
         self._thread = Thread(target=self._write, name=f"store {folder.name}", daemon=True)
         self._thread.start()
 
-    def restored(self) -> tuple[bytes, ...]:
-        """The records of earlier lives. They are handed over once; the store does not keep them."""
+    def restored(self) -> tuple[tuple[bytes, ...], int]:
+        """The records of earlier lives, and how many were trimmed before them.
+
+        They are handed over once; the store does not keep them.
+        """
         found, self._restored = self._restored, ()
-        return found
+        return found, self._trimmed
 
     def append(self, record: bytes) -> None:
         with self._changed:
             if self._failure is not None:
                 raise self._failure
             self._waiting.append(record)
+            self._changed.notify()
+
+    def trim(self, before: int) -> None:
+        """Segments that have only records before this number are deleted, when all that was appended is safe."""
+        with self._changed:
+            self._trim_before = max(self._trim_before, before)
             self._changed.notify()
 
     def close(self) -> None:
@@ -187,13 +202,16 @@ class Store:
     def _write(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._closing:
+                while not self._waiting and not self._closing and not self._trim_before:
                     self._changed.wait()
                 records, self._waiting = self._waiting, []
-                if not records:
+                before, self._trim_before = self._trim_before, 0
+                if not records and not before:
                     return
             try:
-                self._write_group(records)
+                if records:
+                    self._write_group(records)
+                self._delete(before)
             except OSError as reason:
                 # After a failed sync nobody knows what is on disk, and a second one may say yes without having written it.
                 failure = StoreError(
@@ -205,7 +223,8 @@ class Store:
                     self._waiting.clear()
                 self._told_failed(failure)
                 return
-            self._told_synced(self._written)
+            if records:
+                self._told_synced(self._written)
 
     def _write_group(self, records: list[bytes]) -> None:
         if self._size >= self._segment_bytes:
@@ -218,6 +237,13 @@ class Store:
         os.fdatasync(self._file)
         self._size += len(group)
         self._written += len(records)
+
+    def _delete(self, before: int) -> None:
+        """The oldest first, so that a crash in between leaves no gap."""
+        while len(self._segments) > 1 and self._segments[1][0] <= before:
+            _, path = self._segments.pop(0)
+            path.unlink(missing_ok=True)
+            _sync_folder(self.folder)
 
     # --- files
 
@@ -243,11 +269,17 @@ class Store:
         _write_all(self._file, _head(self._mark))
         os.fsync(self._file)
         self._size = _HEAD_BYTES
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # else the file itself may be gone after a power cut
-        finally:
-            os.close(folder)
+        _sync_folder(self.folder)  # else the file itself may be gone after a power cut
+        if not self._segments or self._segments[-1][1] != path:
+            self._segments.append((self._written + 1, path))
+
+
+def _sync_folder(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _write_all(file: int, data: bytes) -> None:

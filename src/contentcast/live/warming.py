@@ -6,6 +6,8 @@ minute or two the first time on a machine, loading what was compiled takes less 
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -19,6 +21,9 @@ SPACE: Final = Space("warming", s="string", i="int", f="float", b="bool", t="tim
 EVENT: Final = {"s": "x", "i": 1, "f": 1.0, "b": True, "t": datetime(2026, 1, 1, tzinfo=UTC)}
 TEXTS: Final = ("s = 'x'", "i < 5 AND f > 0", "b OR t > TIMESTAMP '2025-01-01 00:00:00'", "startswith(s, 'x')", "TRUE")
 BATCHES: Final = (1, 2, 300)
+
+WARM_S: Final = 5.0
+"""Longer than it takes to load kernels that were compiled before."""
 
 _warm: set[str] = set()
 
@@ -37,3 +42,13 @@ def warm(protocol: str, options: dict[str, Any]) -> None:
     router.handle(Unsubscribed((0,)), 0.0)
     router.handle(Published(EventBatch.from_dicts(SPACE, [EVENT])), 0.0)
     _warm.add(protocol)
+
+
+async def warm_up(protocol: str, options: dict[str, Any], note: Callable[[str], None]) -> None:
+    """In a thread of its own, with a note to the operator if it takes long."""
+    loop = asyncio.get_running_loop()
+    late = loop.call_later(WARM_S, note, "compiling for this machine, which happens once and takes a minute or two")
+    try:
+        await asyncio.to_thread(warm, protocol, options)
+    finally:
+        late.cancel()

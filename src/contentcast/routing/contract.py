@@ -10,10 +10,10 @@ of its business.
     told                                    wants done
     Started, Stopping                       SetTimer, Changed                        life and time
     Published, Subscribed, Advertised ...   Deliver, Account                         clients
-    DurablySubscribed, Resumed, ...         Accepted, DeliverDurably                 clients of durable delivery
+    DurablySubscribed, Resumed, ...         Accepted, DeliverDurably, Holds          clients of durable delivery
     LinkUp, LinkLost, Received              Send (link), SendTo (any broker),        other brokers
                                             Join, Leave, SendGroup (group)
-    Synced                                  Append                                   disk
+    Synced                                  Append, Trim                             disk
 
 Quiet. A network is quiet when only background timers are left, and nothing has changed for as long as the longest of them
 takes. What counts as a change: a client's input, a link that comes or goes, a Deliver or DeliverDurably, an Append, a Join or
@@ -56,15 +56,21 @@ class Via:
 
 LINK: Final = Via("link")
 DIRECT: Final = Via("direct")
+NO_END: Final = 2**62
+"""A number that no durable subscription reaches."""
 
 # --- inputs
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The first input of every life. `restored`: the records of earlier lives that reached the disk, oldest first."""
+    """The first input of every life. `restored`: the records of earlier lives that reached the disk, oldest first.
+
+    `trimmed`: how many records stood before these and were dropped by a `Trim`.
+    """
 
     restored: tuple[bytes, ...] = ()
+    trimmed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +147,22 @@ class DurablyUnsubscribed:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The client of a durable subscription is here and has all numbers up to `after`: from now on it is handed what follows."""
+    """The client of a durable subscription is here and has all numbers up to `after`: from now on it is handed what follows.
+
+    `upto`: no batch that begins behind this number is handed over before more is `Allowed`.
+    """
 
     subscription: int
     after: int = 0
+    upto: int = NO_END
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The client of a durable subscription takes numbers up to this one."""
+
+    subscription: int
+    upto: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +224,7 @@ Input: TypeAlias = (
     | DurablySubscribed
     | DurablyUnsubscribed
     | Resumed
+    | Allowed
     | Suspended
     | Acknowledged
     | Declared
@@ -287,12 +306,27 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeliverDurably:
-    """Hand these events to the client of a durable subscription: they are its numbers `first`, `first` + 1, ..."""
+    """Hand these events to the client of a durable subscription: they are its numbers `first`, `first` + 1, ...
+
+    `missed`: so many numbers before `first` were dropped by a limit, and the client did not get them.
+    """
 
     subscription: int
     subscriber: str
     first: int
     events: EventBatch
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Answers a `DurablySubscribed` or `DurablyUnsubscribed` of these ids: it is on disk here and in force at every broker.
+
+    `lacking` are brokers that could not be reached; what they accept before they hear of it does not count.
+    """
+
+    subscriptions: tuple[int, ...]
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +349,13 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
+class Trim:
+    """The records before this number are not needed any more, by this life or a later one."""
+
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """Soft state became different: the network is not quiet yet. For what no other effect shows."""
 
@@ -328,7 +369,20 @@ class Account:
 
 
 Effect: TypeAlias = (
-    Send | SendTo | SendGroup | Join | Leave | Deliver | Accepted | DeliverDurably | SetTimer | Append | Changed | Account
+    Send
+    | SendTo
+    | SendGroup
+    | Join
+    | Leave
+    | Deliver
+    | Accepted
+    | DeliverDurably
+    | Holds
+    | SetTimer
+    | Append
+    | Trim
+    | Changed
+    | Account
 )
 
 # --- a router

@@ -24,6 +24,7 @@ from contentcast.routing.contract import (
     Changed,
     Deliver,
     DeliverDurably,
+    Holds,
     Input,
     Join,
     Leave,
@@ -38,6 +39,7 @@ from contentcast.routing.contract import (
     Synced,
     Timer,
     TimerFired,
+    Trim,
 )
 from contentcast.routing.dice import Dice
 from contentcast.routing.setup import Life, MakeRouter
@@ -105,7 +107,7 @@ class Broker:
         self._cpu = 0.0
         self._sends: list[tuple[Direction | SendTo | SendGroup, Parcel]] = []
         self._delivers: list[Deliver] = []
-        self._durably: list[Accepted | DeliverDurably] = []
+        self._durably: list[Accepted | DeliverDurably | Holds] = []
         self._how: How = {
             Send: self._send,
             SendTo: self._send_elsewhere,
@@ -118,6 +120,8 @@ class Broker:
             Join: lambda effect: self._each_segment(lambda segment: segment.join(self.name, effect.group)),
             Leave: lambda effect: self._each_segment(lambda segment: segment.leave(self.name, effect.group)),
             Append: lambda effect: self._disk.append(effect.record),
+            Trim: lambda effect: self._disk.trim(effect.before),
+            Holds: lambda effect: self._durably.append(effect),
             Changed: lambda effect: None,
         }
 
@@ -130,7 +134,7 @@ class Broker:
         self._busy_until = self._agenda.now
         dice = Dice(f"{self._around.seed} {self.name} {self.incarnation}")
         self.router = self._make(self.name, Life(self.incarnation, dice, self._around.clock_s))
-        self.arrive(Started(self._disk.restore()), NO_MESSAGE)
+        self.arrive(Started(*self._disk.restore()), NO_MESSAGE)
 
     def crash(self) -> None:
         """What waits, what it was about to send, its timers and what was not synced are gone."""

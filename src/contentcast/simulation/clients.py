@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from contentcast.routing.contract import (
     DeliverDurably,
     DurablySubscribed,
     DurablyUnsubscribed,
+    Holds,
     Input,
     Resumed,
     Subscribed,
@@ -62,6 +63,8 @@ class Clients:
         return folded
 
 
+MISSED: Final = -1
+
 DurableInput: TypeAlias = DurablySubscribed | DurablyUnsubscribed | Resumed | Suspended | Acknowledged
 
 
@@ -73,7 +76,7 @@ class DurableClient:
     subscription: Subscription
     present: bool = True
     got: list[int] = field(default_factory=list)
-    """The ids of its events: number 1 stands first."""
+    """The ids of its events, `MISSED` for those that a limit took: number 1 stands first."""
 
 
 class DurableClients:
@@ -83,6 +86,8 @@ class DurableClients:
         self.accepted: list[tuple[str, Accepted]] = []
         """(broker, what it told), in the order in which the publishers heard it."""
         self.clients: dict[int, DurableClient] = {}
+        self.holds: dict[int, list[tuple[float, tuple[str, ...]]]] = {}
+        """Subscription -> when it heard that it holds, and which brokers could not be reached."""
         self._agenda = agenda
         self._delay_s = delay_s
         self._enter = enter
@@ -126,19 +131,24 @@ class DurableClients:
                 found += [Resumed(number, len(client.got))] if client.present else []
         return found
 
-    def told(self, at: float, broker: str, effect: Accepted | DeliverDurably) -> None:
+    def told(self, at: float, broker: str, effect: Accepted | DeliverDurably | Holds) -> None:
         self._agenda.put(at + self._delay_s, self._hears, (broker, self._crashes.get(broker, 0), effect))
 
-    def _hears(self, told: tuple[str, int, Accepted | DeliverDurably]) -> None:
+    def _hears(self, told: tuple[str, int, Accepted | DeliverDurably | Holds]) -> None:
         broker, crashes, effect = told
         if crashes != self._crashes.get(broker, 0):
             return
         if isinstance(effect, Accepted):
             self.accepted.append((broker, effect))
             return
+        if isinstance(effect, Holds):
+            for number in effect.subscriptions:
+                self.holds.setdefault(number, []).append((self._agenda.now, effect.lacking))
+            return
         client = self.clients.get(effect.subscription)
         if client is None or not client.present:
             return
+        client.got += [MISSED] * min(effect.missed, effect.first - 1 - len(client.got))
         fresh = len(client.got) + 1 - effect.first
         if fresh < 0:
             return  # of an older connection, on which the numbers between were lost

@@ -27,6 +27,7 @@ class Disk:
         self._dice = Random(f"{seed} disk {broker}")
         self._data = bytearray()
         self._records = 0
+        self._trimmed = 0
         self._safe_bytes = 0
         self._syncing: tuple[int, int] | None = None
         self._syncs = self._sync_done  # bound once: a crash finds its step by it
@@ -49,6 +50,18 @@ class Disk:
             self._sync()
         self._told(upto)
 
+    def trim(self, before: int) -> None:
+        """The records before this number may go: some of them do, as with files of many records."""
+        wanted = max(0, before - 1 - self._trimmed)
+        count = self._dice.randint(0, wanted)
+        found, _ = read_records(self._data)
+        nbytes = sum(len(framed(each)) for each in found[:count])
+        del self._data[:nbytes]
+        self._safe_bytes -= nbytes
+        self._trimmed += count
+        if self._syncing is not None:
+            self._syncing = (self._syncing[0] - nbytes, self._syncing[1])
+
     def crash(self) -> None:
         """What was not synced is lost from some byte on."""
         self._agenda.drop(lambda step: step[2] is self._syncs)
@@ -56,9 +69,12 @@ class Disk:
         torn_at = self._safe_bytes + self._dice.randint(0, len(self._data) - self._safe_bytes)
         del self._data[torn_at:]
 
-    def restore(self) -> tuple[bytes, ...]:
-        """The whole records that are there; a torn one at the end is cut off. What is read is safe from now on."""
+    def restore(self) -> tuple[tuple[bytes, ...], int]:
+        """The whole records that are there, and how many were trimmed before them. A torn one at the end is cut off.
+
+        What is read is safe from now on.
+        """
         found, whole = read_records(self._data)
         del self._data[whole:]
-        self._safe_bytes, self._records = whole, len(found)
-        return tuple(found)
+        self._safe_bytes, self._records = whole, self._trimmed + len(found)
+        return tuple(found), self._trimmed

@@ -28,6 +28,7 @@ from contentcast.routing.contract import (
     DurablySubscribed,
     DurablyUnsubscribed,
     Effect,
+    Holds,
     Input,
     Join,
     Leave,
@@ -45,6 +46,7 @@ from contentcast.routing.contract import (
     Suspended,
     Synced,
     TimerFired,
+    Trim,
     Unadvertised,
     Unsubscribed,
 )
@@ -120,8 +122,12 @@ def describe_effect(effect: Effect) -> str:
             return f"Deliver[{pairs}]"
         case Accepted(publisher, number, position, duplicate):
             return f"Accepted {publisher}/{number} at {position}{' duplicate' if duplicate else ''}"
-        case DeliverDurably(subscription, subscriber, first, events):
-            return f"DeliverDurably {subscription} {subscriber} {first}{_ids(events)}"
+        case DeliverDurably(subscription, subscriber, first, events, missed):
+            return f"DeliverDurably {subscription} {subscriber} {first}{_ids(events)}{f' missed {missed}' if missed else ''}"
+        case Holds(subscriptions, lacking):
+            return f"Holds{list(subscriptions)} lacking {list(lacking)}"
+        case Trim(before):
+            return f"Trim {before}"
         case SetTimer(timer, at, background):
             return f"SetTimer {timer} {at!r}{' background' if background else ''}"
         case Account(events, steps):

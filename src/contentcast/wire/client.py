@@ -15,11 +15,14 @@
     77      Done        broker to client     the answer to a request
     78      Delivery    broker to client     events, and for each the numbers of the subscriptions that it satisfies
     79      Ask         client to broker     look inside: spaces, state, why
+    80      DurableDelivery   broker to client     events of one durable subscription, by their numbers there
+    81      Acknowledge       client to broker     all events of durable subscriptions up to these numbers are done with
 
-All but the two with events are msgpack maps of their fields, so that a later version may add one. The two with events:
+All but the three with events are msgpack maps of their fields, so that a later version may add one. The three with events:
 
-    Post       number i64, events u32, form u8 (0x40: the ids of the events are to be kept) | publisher | space | events
-    Delivery   missed i64, events u32, pairs u32, form u8 | space | events | pairs of each event | numbers
+    Post              number i64, events u32, form u8 (0x40: the events keep their ids) | publisher | space | events
+    Delivery          missed i64, events u32, pairs u32, form u8 | space | events | pairs of each event | numbers
+    DurableDelivery   number, first, missed i64, events u32, form u8 | space | events
 
 Rule: as for every message, whatever the bytes are, `decode` gives a message or raises a `WireError`.
 """
@@ -43,8 +46,12 @@ from contentcast.wire.form import Form, Message
 PROTOCOL_VERSION: Final = 1
 """The version of these messages. A `Hello` says up to which version, and from which, its sender speaks."""
 
+PASSING: Final = "~"
+"""The name of a publisher that begins so belongs to one life of one client, which gives its numbers by itself."""
+
 POST: Final = struct.Struct("<qIB")
 DELIVERY: Final = struct.Struct("<qIIB")
+DURABLE_DELIVERY: Final = struct.Struct("<qqqIB")
 _COLUMNS: Final = 0x80
 _KEEP_IDS: Final = 0x40
 
@@ -116,7 +123,11 @@ class Addresses(Message):
 
 @dataclass(frozen=True, slots=True)
 class Subscribe(Message):
-    """`numbers[i]` asks for the text `predicates[i]`. `on_slow`: what becomes of a client that does not read fast enough."""
+    """`numbers[i]` asks for the text `predicates[i]`. `on_slow`: what becomes of a client that does not read fast enough.
+
+    `durable`: the name of a durable subscription, which is one alone. The client has its events up to the number `after`; -1:
+    up to the last that was acknowledged.
+    """
 
     request: int
     space: str
@@ -124,15 +135,20 @@ class Subscribe(Message):
     predicates: tuple[str, ...]
     on_slow: str = ""
     durable: str = ""
+    after: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw(Message):
-    """`what`: "subscriptions" or "advertisements"."""
+    """`what`: "subscriptions" or "advertisements"; "presence": the client goes, and its durable subscriptions stay.
+
+    `names`: durable subscriptions that end by their names.
+    """
 
     request: int
     what: str
     numbers: tuple[int, ...]
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +205,24 @@ class Delivery(Message):
     ends: Ints
     numbers: Ints
     missed: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DurableDelivery(Message):
+    """Events `first`, `first` + 1, ... of the client's subscription `number`. `missed`: a limit took so many before them."""
+
+    number: int
+    first: int
+    events: EventBatch
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge(Message):
+    """The client's subscription `numbers[i]` is done with all events up to `upto[i]`."""
+
+    numbers: tuple[int, ...]
+    upto: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +282,16 @@ def _decode_delivery(reader: Reader) -> Delivery:
     if (int(ends[-1]) if count else 0) != pairs:
         raise WireError(f"{pairs} pairs of events and subscriptions, and the events say {int(ends[-1]) if count else 0}")
     return Delivery(events, ends, reader.numbers(pairs, "the subscriptions"), missed)
+
+
+def encode_durable_delivery(number: int, first: int, missed: int, events: EventBatch) -> bytes:
+    form, written = encode_events(events)
+    return packed(DURABLE_DELIVERY, "a DurableDelivery", number, first, missed, len(events), form) + written
+
+
+def _decode_durable_delivery(reader: Reader) -> DurableDelivery:
+    number, first, missed, count, form = reader.unpack(DURABLE_DELIVERY, "a DurableDelivery")
+    return DurableDelivery(number, first, _decode_events(reader, count, form), missed)
 
 
 # --- all others
@@ -310,4 +354,13 @@ FORMS: Final[tuple[Form[Any], ...]] = (
         spaces=lambda message: (message.events.space,),
     ),
     _document(79, Ask),
+    Form(
+        80,
+        DurableDelivery,
+        lambda message: encode_durable_delivery(message.number, message.first, message.missed, message.events),
+        _decode_durable_delivery,
+        lambda message: f"DurableDelivery {message.number}: {message.first} {len(message.events)} missed={message.missed}",
+        spaces=lambda message: (message.events.space,),
+    ),
+    _document(81, Acknowledge),
 )

@@ -9,7 +9,7 @@
     30-49       structured overlay          overlay
     50-59       LAN multicast               multicast
     60-65       durable delivery            durable
-    66-79       live connections            client
+    66-81       live connections            client
     200-255     protocols from outside this package (`register`)
 
 A message names its space and does not carry it: both ends have declared it, and `spaces` finds it by name and print.

@@ -13,28 +13,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, overload
 
-import numpy as np
-
-from contentcast.live.client.conversation import GREETING_S, Conversation, OnChange
+from contentcast.live.client.conversation import GREETING_S, OnChange
+from contentcast.live.client.durable import DurableSubscription, OnMissed
 from contentcast.live.client.publishing import Receipt, as_batch
+from contentcast.live.client.receiving import Receiving
 from contentcast.live.client.subscribing import (
     MOST_WAITING,
     Batches,
     Deliver,
-    Delivered,
     Events,
-    Ints,
     Subscription,
     Subscriptions,
 )
 from contentcast.live.errors import NotConnected
 from contentcast.live.settings.address import Address
-from contentcast.model import ContentcastError, EventBatch, Space
+from contentcast.model import ContentcastError, Space
 from contentcast.wire import Message
 from contentcast.wire.client import (
     Advertise,
     Ask,
-    Delivery,
     Spaces,
     Subscribe,
     Withdraw,
@@ -53,7 +50,7 @@ class Advertised:
     predicate: str
 
 
-class Client(Conversation):
+class Client(Receiving):
     """Made by `connect`."""
 
     def __init__(
@@ -67,17 +64,19 @@ class Client(Conversation):
         on_change: OnChange | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        super().__init__(addresses, name=name, token=token, tls=tls, reconnect=reconnect, on_change=on_change)
-        self.missed = 0
-        """Events that the broker left out because this client was slow."""
+        super().__init__(
+            addresses,
+            name=name,
+            token=token,
+            tls=tls,
+            reconnect=reconnect,
+            on_change=on_change,
+            most_waiting=most_waiting,
+        )
         self._spaces: dict[str, Space] = {}
         self._declared: dict[str, Space] = {}
-        self._subscriptions: dict[int, Subscription] = {}
-        self._many: list[Subscriptions] = []
         self._advertised: dict[int, Advertised] = {}
         self._next_number = 1
-        self._waiting = 0
-        self._most_waiting = most_waiting
 
     # --- the five verbs, and declare
 
@@ -96,10 +95,23 @@ class Client(Conversation):
         batches: bool = False,
         on_slow: str = "",
         durable: str = "",
+        after: int | None = None,
+        acknowledge: bool = True,
+        on_missed: OnMissed | None = None,
     ) -> Subscription:
-        """From the moment it returns, every event of the space that matches comes. `on_slow`: pause, skip or disconnect."""
+        """From the moment it returns, every event of the space that matches comes. `on_slow`: pause, skip or disconnect.
+
+        `durable`: a name under which the broker keeps it, also while nobody is there for it; see `DurableSubscription` for
+        `after`. What the program is done with is acknowledged by itself, or with `acknowledge=False` by the program.
+        """
         name = await self._space_name(space)
-        subscription = Subscription(self, self._number(), name, predicate, deliver, batches, on_slow, durable)
+        subscription: Subscription
+        if durable:
+            subscription = DurableSubscription(
+                self, self._number(), name, predicate, deliver, batches, durable, after, acknowledge, on_missed
+            )
+        else:
+            subscription = Subscription(self, self._number(), name, predicate, deliver, batches, on_slow)
         self._subscriptions[subscription.number] = subscription
         try:
             await self._subscribe(subscription)
@@ -151,7 +163,11 @@ class Client(Conversation):
             subscription.predicate = before
             raise
 
-    async def unsubscribe(self, subscription: Subscription | Iterable[Subscription]) -> None:
+    async def unsubscribe(self, subscription: Subscription | str | Iterable[Subscription]) -> None:
+        """It ends; a durable one for good, with all that waits for it. A text is the name of a durable one."""
+        if isinstance(subscription, str):
+            await self._request(lambda number: Withdraw(number, "subscriptions", (), (subscription,)))
+            return
         gone = [subscription] if isinstance(subscription, Subscription) else list(subscription)
         numbers = tuple(each.number for each in gone if self._subscriptions.pop(each.number, None) is not None)
         if numbers and self._closed is None:
@@ -159,36 +175,67 @@ class Client(Conversation):
         for each in gone:
             await each.finish()
 
-    def events(self, space: str | Space, predicate: str = "TRUE", *, on_slow: str = "", durable: str = "") -> Events:
-        """`async for event in client.events("trades", "price < 120")`: a dict each."""
-        return Events(lambda: self.subscribe(space, predicate, on_slow=on_slow, durable=durable))
+    async def leave(self, subscription: DurableSubscription) -> None:
+        if self._subscriptions.pop(subscription.number, None) is not None and self._closed is None:
+            self._send_acknowledged()
+            await self._request(lambda number: Withdraw(number, "presence", (subscription.number,)))
+        subscription.forget_waiting()
+        await subscription.finish()
 
-    def batches(self, space: str | Space, predicate: str = "TRUE", *, on_slow: str = "", durable: str = "") -> Batches:
-        """`async for batch in client.batches(...)`: an `EventBatch` each."""
-        return Batches(lambda: self.subscribe(space, predicate, on_slow=on_slow, durable=durable))
+    def events(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Events:
+        """`async for event in client.events("trades", "price < 120")`: a dict each. `options` as for `subscribe`."""
+        return Events(lambda: self.subscribe(space, predicate, **options))
+
+    def batches(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Batches:
+        """`async for batch in client.batches(...)`: an `EventBatch` each. `options` as for `subscribe`."""
+        return Batches(lambda: self.subscribe(space, predicate, **options))
 
     @overload
     async def publish(
-        self, space: str | Space, events: Any, *, wait: Literal[True] = True, keep_ids: bool = False
+        self,
+        space: str | Space,
+        events: Any,
+        *,
+        wait: Literal[True] = True,
+        keep_ids: bool = False,
+        publisher: str = "",
+        number: int = 0,
     ) -> Receipt: ...
 
     @overload
     async def publish(
-        self, space: str | Space, events: Any, *, wait: Literal[False], keep_ids: bool = False
+        self,
+        space: str | Space,
+        events: Any,
+        *,
+        wait: Literal[False],
+        keep_ids: bool = False,
+        publisher: str = "",
+        number: int = 0,
     ) -> asyncio.Future[Receipt]: ...
 
     async def publish(
-        self, space: str | Space, events: Any, *, wait: bool = True, keep_ids: bool = False
+        self,
+        space: str | Space,
+        events: Any,
+        *,
+        wait: bool = True,
+        keep_ids: bool = False,
+        publisher: str = "",
+        number: int = 0,
     ) -> Receipt | asyncio.Future[Receipt]:
         """A dict, a list of dicts, an `EventBatch`, Arrow or pandas.
 
         Returns the receipt when the broker has accepted it. With `wait=False` it returns a future of the receipt as soon as
         the broker's window has room; `flush` waits for all of them. `keep_ids`: the events of an `EventBatch` keep its ids
-        (needs the right `gateway`); the broker gives ids to all others.
+        (needs the right `gateway`); the broker gives ids to all others. With a `publisher` and its ascending `number`, events
+        that were accepted under it before, by any client, are not published again.
         """
         self._check_open()
         found = await self._space(space)
-        if isinstance(events, Mapping):
+        if publisher or number:
+            future = await self._publishing.numbered(as_batch(found, events), wait, publisher, number, keep_ids)
+        elif isinstance(events, Mapping):
             future = await self._publishing.one(found, events, wait)
         else:
             future = await self._publishing.many(as_batch(found, events), wait, keep_ids)
@@ -232,6 +279,11 @@ class Client(Conversation):
             with suppress(ContentcastError, TimeoutError):
                 async with asyncio.timeout(GREETING_S):
                     await self.flush()
+        for each in self._subscriptions.values():
+            if isinstance(each, DurableSubscription):
+                each.forget_waiting()
+                await each.finish()
+        self._send_acknowledged()
         self._end(NotConnected("the client was closed"))
         if self._keeper is not None:
             self._keeper.cancel()
@@ -247,13 +299,6 @@ class Client(Conversation):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def _end_inboxes(self) -> None:
-        for each in self._inboxes():
-            each.end()
-
-    def _inboxes(self) -> list[Subscription | Subscriptions]:
-        return [*self._subscriptions.values(), *self._many]
 
     def _say_again(self) -> None:
         """Everything that the broker must know, in the order in which one thing needs the other."""
@@ -288,14 +333,22 @@ class Client(Conversation):
 
     async def _subscribe(self, chosen: Subscription) -> None:
         asked = (chosen.space, (chosen.number,), (chosen.predicate,), chosen.on_slow, chosen.durable)
-        answer = await self._ask_for(*asked)
+        durable = chosen if isinstance(chosen, DurableSubscription) else None
+        answer = await self._ask_for(*asked, -1 if durable is None else durable.received)
         (chosen.id,) = answer["ids"]
+        if durable is not None:
+            self._home = self.broker
+            durable.lacking = tuple(answer["lacking"])
+            if durable.acknowledged > answer["after"]:
+                self.acknowledge_later(durable.number, durable.acknowledged)
+            if durable.received < 0:
+                durable.received = answer["after"]
         chosen.narrowed = answer.get("narrowed", {}).get(chosen.number)
 
     async def _ask_for(
-        self, space: str, numbers: tuple[int, ...], texts: tuple[str, ...], on_slow: str, durable: str = ""
+        self, space: str, numbers: tuple[int, ...], texts: tuple[str, ...], on_slow: str, durable: str = "", after: int = -1
     ) -> dict[str, Any]:
-        return await self._request(lambda number: Subscribe(number, space, numbers, texts, on_slow, durable))
+        return await self._request(lambda number: Subscribe(number, space, numbers, texts, on_slow, durable, after))
 
     async def _space(self, space: str | Space) -> Space:
         name = space if isinstance(space, str) else space.name
@@ -313,59 +366,3 @@ class Client(Conversation):
             self._versions.declare(space)
         self._spaces.update(found)
         return found
-
-    # --- what comes
-
-    def _deliver(self, delivery: Delivery) -> None:
-        self.missed += delivery.missed
-        numbers, events = delivery.numbers, delivery.events
-        if not len(numbers):
-            return
-        first, last = int(numbers.min()), int(numbers.max())
-        if first == last and len(numbers) == len(events):
-            self._hand_in(first, events, delivery.missed)
-        else:
-            rows = np.repeat(np.arange(len(events)), np.diff(delivery.ends, prepend=0))
-            for many in self._many:
-                if many.first <= last and first < many.end_number:
-                    mine = np.flatnonzero((numbers >= many.first) & (numbers < many.end_number))
-                    self._hand_in_many(many, events, rows[mine], numbers[mine], delivery.missed)
-                    numbers, rows = np.delete(numbers, mine), np.delete(rows, mine)
-            for each in np.unique(numbers).tolist():
-                self._hand_in(each, events.take(rows[numbers == each]), delivery.missed)
-        if self._is_full and self._connection is not None:
-            self._connection.pause_reading()
-
-    def _hand_in(self, number: int, events: EventBatch, missed: int) -> None:
-        subscription = self._subscriptions.get(number)
-        if subscription is not None:
-            self._waiting += len(events)
-            subscription.take(events, missed)
-            return
-        for many in self._many:
-            if many.first <= number < many.end_number:
-                rows = np.arange(len(events))
-                self._hand_in_many(many, events, rows, np.full(len(events), number), missed)
-
-    def _hand_in_many(self, many: Subscriptions, events: EventBatch, rows: Ints, numbers: Ints, missed: int) -> None:
-        if not len(rows):
-            return
-        begins = np.flatnonzero(np.diff(rows, prepend=-1))
-        chosen = rows[begins]
-        part = events if len(chosen) == len(events) else events.take(chosen)
-        self._waiting += len(part)
-        many.take(Delivered(part, np.append(begins[1:], len(rows)), numbers - many.first), missed)
-
-    @property
-    def _is_full(self) -> bool:
-        return self._waiting >= self._most_waiting
-
-    def taken(self, count: int) -> None:
-        """The program has taken so many events."""
-        self._waiting -= count
-        if self._waiting <= self._most_waiting // 2 and self._connection is not None:
-            self._connection.resume_reading()
-
-    def callback_failed(self, reason: Exception) -> None:
-        """The program's own mistake: its event loop is told, and the next event comes all the same."""
-        self._loop.call_exception_handler({"message": "a callback of a subscription failed", "exception": reason})

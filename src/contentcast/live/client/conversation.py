@@ -26,7 +26,7 @@ from contentcast.live.links.turns import Turns
 from contentcast.live.settings.address import Address
 from contentcast.model import ContentcastError
 from contentcast.wire import Message, SpaceVersions, WireError, decode
-from contentcast.wire.client import Beat, Delivery, Done, Failed, Hello, Spaces, Welcome
+from contentcast.wire.client import PASSING, Beat, Delivery, Done, DurableDelivery, Failed, Hello, Spaces, Welcome
 
 GREETING_S: Final = 5.0
 BEAT_EVERY_S: Final = 1.0
@@ -72,7 +72,10 @@ class Conversation(ABC):
         self._keeper: asyncio.Task[None] | None = None
         self._refusal: ContentcastError | None = None
         # Numbers begin anew with every client, so its publisher is another one than that of a namesake before it.
-        self._publishing = Publishing(f"{self.name}/{self._key[:8]}", self._send, self._turns.want)
+        self._publishing = Publishing(f"{PASSING}{self.name}/{self._key[:8]}", self._send, self._turns.want)
+        self._home = ""
+        """The broker that keeps this client's durable subscriptions: no other one will do."""
+        self._current: Connection | None = None
 
     @abstractmethod
     def _say_again(self) -> None:
@@ -80,6 +83,13 @@ class Conversation(ABC):
 
     @abstractmethod
     def _deliver(self, delivery: Delivery) -> None: ...
+
+    @abstractmethod
+    def _deliver_durably(self, delivery: DurableDelivery) -> None: ...
+
+    @abstractmethod
+    def _taken_over(self, durable: str, reason: LiveError) -> None:
+        """Another client is there for this durable subscription now."""
 
     @abstractmethod
     def _end_inboxes(self) -> None: ...
@@ -140,6 +150,9 @@ class Conversation(ABC):
         except TimeoutError:
             connection.abort()
             raise TimeoutError(f"it does not say who it is within {GREETING_S:g} s") from None
+        if self._home and welcome.name != self._home:
+            connection.close()
+            raise ConnectionError(f"{welcome.name} does not keep this client's durable subscriptions; {self._home} does")
         self.broker = welcome.name
         self._publishing.window_events = max(1, welcome.window_events)
         self._publishing.window_bytes = max(1, welcome.window_bytes)
@@ -205,6 +218,7 @@ class Conversation(ABC):
     # --- what comes
 
     def made(self, connection: Connection) -> None:
+        self._current = connection
         self._refusal = None
 
     def arrived(self, connection: Connection, payloads: list[bytes]) -> None:
@@ -222,6 +236,8 @@ class Conversation(ABC):
         connection.abort()
 
     def lost(self, connection: Connection, reason: str) -> None:
+        if connection is not self._current:
+            return  # another one was made meanwhile
         if self._welcome is not None and not self._welcome.done():
             self._welcome.set_exception(ConnectionError(reason))
         self._gone.set()
@@ -230,6 +246,8 @@ class Conversation(ABC):
         match message:
             case Delivery():
                 self._deliver(message)
+            case DurableDelivery():
+                self._deliver_durably(message)
             case Done(request, document, post):
                 if post:
                     self._publishing.done(message)
@@ -252,7 +270,9 @@ class Conversation(ABC):
     def _failed(self, failed: Failed) -> None:
         reason = error_of(failed)
         if failed.post:
-            self._publishing.failed(failed.request, reason)
+            self._publishing.failed(failed.text, failed.request, reason)
+        elif failed.code == "taken-over":
+            self._taken_over(failed.text, LiveError(failed.reason, failed.code))
         elif failed.request:
             if failed.request in self._requests and not self._requests[failed.request][1].done():
                 self._requests[failed.request][1].set_exception(reason)

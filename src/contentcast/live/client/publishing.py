@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from contentcast.model import ContentcastError, EventBatch, EventError, Space
 from contentcast.wire import Message
-from contentcast.wire.client import Done, Post
+from contentcast.wire.client import PASSING, Done, Post
 
 MOST_ROWS: Final = 65_536
 MOST_BATCH_BYTES: Final = 4 * 2**20
@@ -27,10 +27,14 @@ MOST_BATCH_BYTES: Final = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The broker has accepted these events. `duplicate`: it had them already."""
+    """The broker has accepted these events: with a data folder, they are on its disk. `duplicate`: it had them already.
+
+    `position`: where they stand in the log of a broker with a data folder; 0 if it did not say.
+    """
 
     events: int
     duplicate: bool = False
+    position: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -50,7 +54,7 @@ class Publishing:
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._next = 1
-        self._under_way: OrderedDict[int, Sent] = OrderedDict()
+        self._under_way: OrderedDict[tuple[str, int], Sent] = OrderedDict()
         self._events = self._bytes = 0
         self._gathered: dict[Space, list[tuple[Mapping[str, Any], asyncio.Future[Receipt]]]] = {}
         self._gathered_count = 0
@@ -90,6 +94,20 @@ class Publishing:
         if not len(batch):
             last.set_result(Receipt(0))
         return last
+
+    async def numbered(
+        self, batch: EventBatch, wait: bool, publisher: str, number: int, keep_ids: bool = False
+    ) -> asyncio.Future[Receipt]:
+        """A batch under a name and a number of the program's own, which stays one message."""
+        if publisher.startswith(PASSING) or not publisher or number < 1:
+            raise ContentcastError(f"a publisher has a name that does not begin with {PASSING}, and numbers from 1 on")
+        self.send_gathered()
+        await self._wait_for_room()
+        future = self._future(wait)
+        if (publisher, number) in self._under_way:
+            raise ContentcastError(f"batch {number} of the publisher {publisher!r} is under way already")
+        self._post(batch, [(future, len(batch))], keep_ids, publisher, number)
+        return future
 
     def _future(self, wait: bool) -> asyncio.Future[Receipt]:
         future: asyncio.Future[Receipt] = self._loop.create_future()
@@ -137,11 +155,18 @@ class Publishing:
             if waiting:
                 self._post(batch, waiting)
 
-    def _post(self, batch: EventBatch, waiting: list[tuple[asyncio.Future[Receipt], int]], keep_ids: bool = False) -> None:
-        post = Post(self._next, batch, self.publisher, keep_ids)
-        self._next += 1
+    def _post(
+        self,
+        batch: EventBatch,
+        waiting: list[tuple[asyncio.Future[Receipt], int]],
+        keep_ids: bool = False,
+        publisher: str = "",
+        number: int = 0,
+    ) -> None:
+        post = Post(number or self._next, batch, publisher or self.publisher, keep_ids)
+        self._next += not number
         sent = Sent(post, batch.records.nbytes, waiting)
-        self._under_way[post.number] = sent
+        self._under_way[post.publisher, post.number] = sent
         self._events += len(batch)
         self._bytes += sent.nbytes
         self._send(post)
@@ -149,17 +174,25 @@ class Publishing:
     # --- answers
 
     def done(self, done: Done) -> None:
-        """All up to this number are accepted."""
+        """All of this publisher up to this number are accepted."""
         duplicate = bool(done.document.get("duplicate"))
-        while self._under_way and next(iter(self._under_way)) <= done.request:
-            _, sent = self._under_way.popitem(last=False)
+        publisher = str(done.document.get("publisher") or self.publisher)
+        position = int(done.document.get("position") or 0)
+        accepted = []
+        for key in self._under_way:  # in the order of their numbers for each publisher
+            if key[0] == publisher:
+                if key[1] > done.request:
+                    break
+                accepted.append(key)
+        for key in accepted:
+            sent = self._under_way.pop(key)
             self._settle(sent)
             for future, count in sent.waiting:
                 if count and not future.done():
-                    future.set_result(Receipt(count, duplicate))
+                    future.set_result(Receipt(count, duplicate, position if key[1] == done.request else 0))
 
-    def failed(self, number: int, reason: ContentcastError) -> None:
-        sent = self._under_way.pop(number, None)
+    def failed(self, publisher: str, number: int, reason: ContentcastError) -> None:
+        sent = self._under_way.pop((publisher or self.publisher, number), None)
         if sent is not None:
             self._settle(sent)
             for future, _ in sent.waiting:

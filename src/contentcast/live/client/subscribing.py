@@ -57,6 +57,12 @@ class Inbox(Generic[W]):
         self._ended = False
         self._pump = asyncio.create_task(self._hand_over()) if deliver is not None else None
 
+    def at(self, left: int) -> None:
+        """The program is given an event of the batch that it took last; so many are left of it."""
+
+    def done(self) -> None:
+        """The program is done with what it was given."""
+
     # --- from the client
 
     def take(self, batch: W, missed: int) -> None:
@@ -91,13 +97,16 @@ class Inbox(Generic[W]):
     async def _hand_over(self) -> None:
         assert self._deliver is not None
         while (batch := await self.next_batch()) is not None:
-            for each in [batch] if self._batches else batch.to_dicts():
+            parts = [batch] if self._batches else batch.to_dicts()
+            for at, each in enumerate(parts, 1):
+                self.at(len(parts) - at)
                 try:
                     result = self._deliver(each)
                     if inspect.isawaitable(result):
                         await result
                 except Exception as reason:
                     self._client.callback_failed(reason)
+                self.done()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,6 +191,10 @@ class Subscription(Inbox[EventBatch]):
     async def unsubscribe(self) -> None:
         await self._client.unsubscribe(self)
 
+    async def leave(self) -> None:
+        """Nothing more comes of it to this client. A durable one stays, and keeps what comes meanwhile."""
+        await self.unsubscribe()
+
 
 class Stream(Generic[T]):
     """`async for` over a subscription of its own, which begins with the first event asked for and ends with the loop.
@@ -202,7 +215,12 @@ class Stream(Generic[T]):
     async def aclose(self) -> None:
         if self.subscription is not None:
             with suppress(Exception):
-                await self.subscription.unsubscribe()
+                await self.subscription.leave()
+
+    def acknowledge(self) -> None:
+        """What was given so far is done with. By itself that is so when the next is asked for; only durable ones care."""
+        if self.subscription is not None:
+            self.subscription.done()
 
     async def __aenter__(self) -> Self:
         return await self.ready()
@@ -227,11 +245,13 @@ class Events(Stream[dict[str, Any]]):
     async def __anext__(self) -> dict[str, Any]:
         await self.ready()
         assert self.subscription is not None
+        self.subscription.done()
         while not self._rows:
             batch = await self.subscription.next_batch()
             if batch is None:
                 raise StopAsyncIteration
             self._rows.extend(batch.to_dicts())
+        self.subscription.at(len(self._rows) - 1)
         return self._rows.popleft()
 
 
@@ -241,6 +261,7 @@ class Batches(Stream[EventBatch]):
     async def __anext__(self) -> EventBatch:
         await self.ready()
         assert self.subscription is not None
+        self.subscription.done()
         batch = await self.subscription.next_batch()
         if batch is None:
             raise StopAsyncIteration

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 from contentcast.live.client.client import Advertised, Client
 from contentcast.live.client.connecting import connect
+from contentcast.live.client.durable import DurableSubscription
 from contentcast.live.client.publishing import Receipt
 from contentcast.live.client.subscribing import Stream, Subscription
-from contentcast.model import EventBatch, Space
+from contentcast.model import ContentcastError, EventBatch, Space
 
 T = TypeVar("T")
 
@@ -42,6 +43,28 @@ class SyncSubscription:
 
     def unsubscribe(self) -> None:
         self._client.call(self.inside.unsubscribe())
+
+    def leave(self) -> None:
+        self._client.call(self.inside.leave())
+
+    @property
+    def position(self) -> int:
+        """Of a durable one: the number of the last event that the program was given."""
+        return self._durable.position
+
+    def acknowledge(self, upto: int | None = None) -> None:
+        """Of a durable one: the program is done with all numbers up to this one, or up to `position`."""
+
+        async def acknowledged() -> None:
+            self._durable.acknowledge(upto)
+
+        self._client.call(acknowledged())
+
+    @property
+    def _durable(self) -> DurableSubscription:
+        if not isinstance(self.inside, DurableSubscription):
+            raise ContentcastError("only a durable subscription has numbers; subscribe with durable=NAME")
+        return self.inside
 
 
 class SyncClient:
@@ -82,19 +105,26 @@ class SyncClient:
         *,
         deliver: Callable[[Any], object],
         batches: bool = False,
-        on_slow: str = "",
+        **options: Any,
     ) -> SyncSubscription:
-        made = self.call(self._client.subscribe(space, predicate, deliver=deliver, batches=batches, on_slow=on_slow))
+        """`options` as for `Client.subscribe`: on_slow, durable, after, acknowledge, on_missed."""
+        made = self.call(self._client.subscribe(space, predicate, deliver=deliver, batches=batches, **options))
         return SyncSubscription(self, made)
 
-    def unsubscribe(self, subscription: SyncSubscription) -> None:
-        subscription.unsubscribe()
+    def unsubscribe(self, subscription: SyncSubscription | str) -> None:
+        """A text is the name of a durable subscription."""
+        if isinstance(subscription, str):
+            self.call(self._client.unsubscribe(subscription))
+        else:
+            subscription.unsubscribe()
 
-    def publish(self, space: str | Space, events: Any, *, wait: bool = True) -> Receipt | Future[Receipt]:
+    def publish(
+        self, space: str | Space, events: Any, *, wait: bool = True, publisher: str = "", number: int = 0
+    ) -> Receipt | Future[Receipt]:
         """As `Client.publish`; with `wait=False` a future of `concurrent.futures`."""
         if wait:
-            return self.call(self._client.publish(space, events))
-        sent = self.call(self._client.publish(space, events, wait=False))
+            return self.call(self._client.publish(space, events, publisher=publisher, number=number))
+        sent = self.call(self._client.publish(space, events, wait=False, publisher=publisher, number=number))
         return asyncio.run_coroutine_threadsafe(_waited(sent), self._loop)
 
     def flush(self) -> None:
@@ -106,12 +136,12 @@ class SyncClient:
     def unadvertise(self, advertised: Advertised) -> None:
         self.call(self._client.unadvertise(advertised))
 
-    def events(self, space: str | Space, predicate: str = "TRUE", *, on_slow: str = "") -> Iterator[dict[str, Any]]:
+    def events(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Iterator[dict[str, Any]]:
         """`for event in client.events("trades", "price < 120")`; subscribed before this returns."""
-        return self._iterate(self._client.events(space, predicate, on_slow=on_slow))
+        return self._iterate(self._client.events(space, predicate, **options))
 
-    def batches(self, space: str | Space, predicate: str = "TRUE", *, on_slow: str = "") -> Iterator[EventBatch]:
-        return self._iterate(self._client.batches(space, predicate, on_slow=on_slow))
+    def batches(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Iterator[EventBatch]:
+        return self._iterate(self._client.batches(space, predicate, **options))
 
     def _iterate(self, stream: Stream[T]) -> Iterator[T]:
         self.call(stream.ready())

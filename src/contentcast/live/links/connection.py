@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -53,6 +54,8 @@ class Connection(asyncio.BufferedProtocol):
         self.is_open = False
         self.is_full = False
         """The other side does not read as fast as this one writes."""
+        self.on_drained: Callable[[Connection], None] | None = None
+        """Called when the other side has read so much that more can be written."""
         self.heard_at = self.sent_at = 0.0
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
         self.made_at = 0.0
@@ -124,6 +127,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self.is_full = False
+        if self.on_drained is not None:
+            self.on_drained(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False

@@ -26,6 +26,7 @@ from contentcast.live.links.connection import Connection
 from contentcast.live.links.dialling import BackOff, dial
 from contentcast.live.settings.address import Address, AddressError, read_address
 from contentcast.live.settings.limits import Limits
+from contentcast.model import ContentcastError
 from contentcast.wire import Message, encode, frame, spaces_of
 from contentcast.wire.client import Addresses, Beat, Direct, Failed, Hello, Welcome
 
@@ -159,6 +160,18 @@ class Neighbours:
         there = await self._call(address, is_link=False)
         assert there is not None
         return there.name
+
+    async def ask_names(self, addresses: tuple[Address, ...]) -> tuple[str, ...]:
+        """The names of those through whom a broker without fixed links joins; one that answers is enough."""
+        names: list[str] = []
+        for address in addresses:
+            try:
+                names.append(await self.ask_name(address))
+            except (OSError, Refusal) as reason:
+                self._host.note("not joined through", address=str(address), reason=str(reason))
+        if addresses and not names:
+            raise ContentcastError(f"none of {', '.join(map(str, addresses))} answers; start one of them first")
+        return tuple(names)
 
     def welcomed(self, connection: Connection, calling: Calling, welcome: Welcome) -> None:
         """The answer to a call of ours."""
@@ -303,7 +316,7 @@ class Neighbours:
                 await self._call(read_address(text), is_link=False)
                 break
             except (OSError, Refusal) as reason:
-                self._host.note("direct connection not made", broker=broker, address=text, reason=str(reason))
+                self._host.note("direct connection not made", to=broker, address=text, reason=str(reason))
         self.lost_messages += len(self._waiting.pop(broker, ()))
 
     # --- heartbeats

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contentcast.live.broker import Broker
 
 MOST_CLIENTS: Final = 1_000
-QUESTIONS: Final = ("state", "subscriptions", "hop", "explain")
+QUESTIONS: Final = ("state", "subscriptions", "hop", "explain", "reload")
 
 
 def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
@@ -39,8 +39,8 @@ def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
         "steps": broker.steps,
         "inputs": broker.inputs,
         "turns": broker.turns_taken,
-        "failures": broker.failures,
-        "refused": broker.refused,
+        "failures": broker.reception.failures,
+        "refused": broker.reception.refused,
         "subscriptions": len(broker.deliveries),
         "links": {
             name: {
@@ -77,6 +77,8 @@ def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
             return {"subscriptions": [_counted(broker, name, count) for name, count in broker.deliveries.accepted().items()]}
         case "hop":
             return hop(broker, ask.document)
+        case "reload":
+            return broker.reload()
         case "explain":
             return explain(broker, ask.document)
     raise ContentcastError(f"a broker can be asked for {', '.join(QUESTIONS)} or wanted, not for {ask.what!r}")

@@ -3,7 +3,8 @@
     Subscribe, Withdraw      Subscribed, Unsubscribed      Done, or Failed with the place in the predicate
     Advertise                Advertised                    Done
     Spaces                   Declared                      Done
-    Post, Post, Post ...     one Published for each space  Done: all up to a number
+    Post                     see `publications`            Done: all up to a number
+    Acknowledge              see `durables`
     Ask                                                    Done with what was asked for
 
 Rule: what a client does wrong is answered to that client with a name for it, and nobody else notices.
@@ -12,45 +13,41 @@ Rule: what a client does wrong is answered to that client with a name for it, an
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from hashlib import blake2b
 from typing import Any, Final, Protocol
 
-import numpy as np
-import pyarrow as pa
-
-from contentcast.language import PredicateError, parse_many, parse_predicate, print_predicate
+from contentcast.language import parse_many, parse_predicate, print_predicate
+from contentcast.live.greeting import MOST_NAME_CHARACTERS
 from contentcast.live.links.connection import Connection
+from contentcast.live.serving import durables, publications
 from contentcast.live.serving.deliveries import Deliveries
+from contentcast.live.serving.durables import Durables
+from contentcast.live.serving.failing import failure
+from contentcast.live.serving.numbering import high_bits
+from contentcast.live.serving.publications import Publications
 from contentcast.live.serving.sessions import Session, Standing
 from contentcast.live.serving.spaces import LiveSpaces
-from contentcast.live.settings.access import Access, AccessError, check_publication, narrowed
+from contentcast.live.settings.access import Access, AccessError, narrowed
 from contentcast.live.settings.limits import ON_SLOW, LimitError, Limits, OnSlow
 from contentcast.live.settings.tls import proven_name
 from contentcast.model import (
     Advertisement,
     Constraint,
     ContentcastError,
-    EventBatch,
-    EventError,
     Space,
-    SpaceError,
+    Subscription,
     SubscriptionBatch,
 )
-from contentcast.model.events.event_batch import concat
 from contentcast.routing.contract import (
     Advertised,
     Declared,
-    Input,
-    Published,
     Subscribed,
     Unadvertised,
     Unsubscribed,
 )
 from contentcast.wire import Message, WireError
 from contentcast.wire.client import (
+    Acknowledge,
     Advertise,
     Ask,
     Beat,
@@ -64,18 +61,11 @@ from contentcast.wire.client import (
     Withdraw,
 )
 
-KEPT_PUBLISHERS: Final = 100_000
-"""Publishers whose last number is remembered, so that what they send again is not published again."""
-EVENT_BITS: Final = 43
-"""Of an event's id: the events of one life of a broker. The bits above are of the broker's name and life."""
 SUBSCRIPTION_BITS: Final = 32
 
 
-class Host(Protocol):
-    name: str
-    incarnation: int
-
-    def handle(self, input: Input) -> None: ...
+class Host(durables.Host, publications.Host, Protocol):
+    """What the broker does for its clients."""
 
     def note(self, what: str, **facts: Any) -> None: ...
 
@@ -93,11 +83,9 @@ class Serving:
         self.access = access
         self.on_slow: OnSlow = on_slow
         self.sessions: dict[str, Session] = {}
-        self.published = 0
-        self._posts: dict[Space, list[tuple[Session, Post]]] = {}
-        self._last: OrderedDict[str, int] = OrderedDict()
-        self._next_event = _high_bits(host.name, host.incarnation, 63 - EVENT_BITS) << EVENT_BITS
-        self._next_subscription = _high_bits(host.name, host.incarnation, 63 - SUBSCRIPTION_BITS) << SUBSCRIPTION_BITS
+        self.publications = Publications(host, lambda: self.access)
+        self.durables = Durables(host, limits)
+        self._next_subscription = high_bits(host.name, host.incarnation, 63 - SUBSCRIPTION_BITS) << SUBSCRIPTION_BITS
         self._handlers: Mapping[type[Message], Callable[[Session, Any], None]] = {
             Subscribe: self._subscribe,
             Withdraw: self._withdraw,
@@ -106,9 +94,14 @@ class Serving:
             Ask: self._ask,
         }
 
+    @property
+    def published(self) -> int:
+        return self.publications.published
+
     def reload(self, limits: Limits, access: Access, on_slow: OnSlow) -> None:
         """From now on these hold, for those who are connected too."""
         self.limits, self.access, self.on_slow = limits, access, on_slow
+        self.durables.limits = limits
         for session in self.sessions.values():
             session.limits = limits
 
@@ -150,6 +143,8 @@ class Serving:
             del self.sessions[session.name]
         if session.cut:
             self._host.note("slow client cut off", client=session.name, reason=session.cut)
+        self.durables.lost(session)
+        self.publications.lost(session)
         ids = tuple(each.id for each in session.subscriptions.values())
         for each in session.subscriptions.values():
             self._deliveries.drop(_router_name(session, each.id))
@@ -165,16 +160,21 @@ class Serving:
 
     def heard(self, session: Session, message: Message) -> None:
         if isinstance(message, Post):
-            self._post(session, message)
+            self.publications.post(session, message)
             return
         if isinstance(message, Beat):
             if message.sent:
                 session.connection.send(Beat(heard=message.sent))
             return
-        self.publish()  # what came before counts before
+        self.publications.publish()  # what came before counts before
+        if isinstance(message, Acknowledge):
+            self.durables.acknowledge(session, message.numbers, message.upto)
+            return
         handler = self._handlers.get(type(message))
         if handler is None:
-            raise WireError(f"a client says Subscribe, Withdraw, Advertise, Spaces, Post or Ask, not {type(message).__name__}")
+            raise WireError(
+                f"a client says Subscribe, Withdraw, Advertise, Spaces, Post, Acknowledge or Ask, not {type(message).__name__}"
+            )
         request = getattr(message, "request", 0)
         try:
             session.allow_request(asyncio.get_running_loop().time())
@@ -200,7 +200,8 @@ class Serving:
                 raise ContentcastError(f"on_slow is one of {', '.join(ON_SLOW)}, got {message.on_slow!r}")
             session.on_slow = message.on_slow
         if message.durable:
-            raise ContentcastError(f"broker {self._host.name} keeps nothing for the durable subscription {message.durable!r}")
+            self._subscribe_durably(session, space, message)
+            return
         batch, told = self._read_predicates(session, space, message)
         self._host.handle(Subscribed(batch))
         ids = told["ids"]
@@ -210,6 +211,23 @@ class Serving:
             session.subscriptions[number] = standing
             self._deliveries.take(_router_name(session, at), standing)
         session.connection.send(Done(message.request, {"ids": ids, "narrowed": told["narrowed"]}))
+
+    def _subscribe_durably(self, session: Session, space: Space, message: Subscribe) -> None:
+        if len(message.numbers) != 1:
+            raise WireError(
+                f"a durable subscription is one alone; {len(message.numbers)} were asked for as {message.durable!r}"
+            )
+        if not 0 < len(message.durable) <= MOST_NAME_CHARACTERS or not message.durable.isprintable():
+            raise ContentcastError(
+                f"the name of a durable subscription has 1 to {MOST_NAME_CHARACTERS} characters that can be printed"
+            )
+        (number,) = message.numbers
+        id, name = self.durables.identify(session, message.durable)
+        rights = self.access.of(session.identity)
+        predicate, is_less = narrowed(rights, session.identity, space, parse_predicate(space, message.predicates[0]))
+        shown = {number: print_predicate(predicate)} if is_less else {}
+        wanted = Subscription(id, predicate, name)
+        self.durables.subscribe(session, message.request, number, message.durable, message.after, wanted, shown)
 
     def _read_predicates(self, session: Session, space: Space, message: Subscribe) -> tuple[SubscriptionBatch, dict[str, Any]]:
         ids: list[int] = []
@@ -240,7 +258,16 @@ class Serving:
         return SubscriptionBatch.columns(ids, table, names), {"ids": ids, "narrowed": shown}
 
     def _withdraw(self, session: Session, message: Withdraw) -> None:
-        if message.what == "subscriptions":
+        if message.what == "presence":
+            count = self.durables.leave(session, message.numbers)
+        elif message.what == "subscriptions":
+            durable = [
+                each.id
+                for number in message.numbers
+                if (each := session.subscriptions.get(number)) is not None and each.durable
+            ]
+            if self.durables.end(session, message.request, durable, message.names):
+                return
             gone = [session.subscriptions.pop(each) for each in dict.fromkeys(message.numbers) if each in session.subscriptions]
             for each in gone:
                 self._deliveries.drop(_router_name(session, each.id))
@@ -303,77 +330,6 @@ class Serving:
             return
         session.connection.send(Done(message.request, self._host.answer(session, message)))
 
-    # --- events
-
-    def _post(self, session: Session, post: Post) -> None:
-        publisher = self._publisher(session, post) if post.publisher else ""
-        if publisher and post.number <= self._last.get(publisher, 0):
-            self.publish()  # an answer is for all up to its number
-            session.connection.send(Done(post.number, {"duplicate": True}, post=True))
-            return
-        try:
-            if post.keep_ids and not self.access.of(session.identity).gateway:
-                raise AccessError(f"{session.identity or 'who shows no identity'} may not keep ids; it needs the right gateway")
-            if self.access.is_closed:
-                check_publication(self.access.of(session.identity), session.identity, post.events)
-        except ContentcastError as reason:
-            session.connection.send(replace(failure(post.number, reason), post=True))
-            return
-        if publisher:
-            self._last[publisher] = post.number
-            self._last.move_to_end(publisher)
-            if len(self._last) > KEPT_PUBLISHERS:
-                self._last.popitem(last=False)
-        self._posts.setdefault(post.events.space, []).append((session, post))
-
-    def _publisher(self, session: Session, post: Post) -> str:
-        """A publisher's name belongs to the identity that uses it."""
-        return f"{session.identity}/{post.publisher}"
-
-    @property
-    def has_posts(self) -> bool:
-        return bool(self._posts)
-
-    def publish(self) -> None:
-        """Everything that was posted since the last time, as one batch for each space."""
-        if not self._posts:
-            return
-        posts, self._posts = self._posts, {}
-        for space, posted in posts.items():
-            events = concat([post.events for _, post in posted]) if len(posted) > 1 else posted[0][1].events
-            count = len(events)
-            numbers = self._ids(posted)
-            try:
-                self._host.handle(Published(EventBatch(space, events.records, numbers)))
-            except ContentcastError as reason:
-                for session, post in posted:
-                    session.connection.send(replace(failure(post.number, reason), post=True))
-                posted.clear()
-            self.published += count if posted else 0
-        self._accept(posts)
-
-    def _ids(self, posted: list[tuple[Session, Post]]) -> pa.Array:
-        """The broker gives ids to events; those that come through a gateway keep theirs."""
-        count = sum(len(post.events) for _, post in posted)
-        fresh = np.arange(self._next_event, self._next_event + count)
-        self._next_event += count
-        at = 0
-        for _, post in posted:
-            if post.keep_ids:
-                fresh[at : at + len(post.events)] = post.events.ids.to_numpy()
-            at += len(post.events)
-        return pa.array(fresh)
-
-    def _accept(self, posts: dict[Space, list[tuple[Session, Post]]]) -> None:
-        """One answer for each session, up to the last number."""
-        highest: dict[Session, int] = {}
-        for posted in posts.values():
-            for session, post in posted:
-                session.posted += len(post.events)
-                highest[session] = max(highest.get(session, 0), post.number)
-        for session, number in highest.items():
-            session.connection.send(Done(number, post=True))
-
     # --- watching over them
 
     def check(self, now: float) -> None:
@@ -384,27 +340,5 @@ class Serving:
                 session.connection.abort()
 
 
-def failure(request: int, reason: ContentcastError) -> Failed:
-    match reason:
-        case PredicateError():
-            return Failed(request, "predicate", reason.reason, reason.text, reason.offset)
-        case LimitError():
-            return Failed(request, f"limit {reason.limit}", str(reason))
-        case AccessError():
-            return Failed(request, "access", str(reason))
-        case SpaceError():
-            return Failed(request, "space", str(reason))
-        case EventError():
-            return Failed(request, "event", str(reason))
-        case WireError():
-            return Failed(request, "message", str(reason))
-    return Failed(request, "request", str(reason))
-
-
 def _router_name(session: Session, id: int) -> str:
     return f"{session.name}#{id}"
-
-
-def _high_bits(name: str, incarnation: int, bits: int) -> int:
-    digest = blake2b(f"{name} {incarnation}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> (64 - bits)

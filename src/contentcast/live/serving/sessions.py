@@ -34,6 +34,8 @@ class Standing:
     space: Space
     text: str
     narrowed: bool = False
+    durable: str = ""
+    """The name of a durable one."""
 
 
 @dataclass(eq=False)

@@ -34,22 +34,26 @@ def begin_life(name: str, data: Path | None) -> Identity:
     if data is None:
         return Identity(name or f"broker-{secrets.token_hex(3)}", int((time.time() - EPOCH_S) * STARTS_PER_S))
     data.mkdir(parents=True, exist_ok=True)
-    path = data / FILE
-    before: dict[str, object] = {}
-    if path.exists():
-        try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-            incarnation = int(before["incarnation"])  # type: ignore[call-overload]
-            known = str(before["name"])
-        except (ValueError, KeyError, TypeError) as reason:
-            raise ContentcastError(f"{path} is damaged ({reason}); restore it, or begin with an empty data folder") from None
-        if name and known != name:
-            raise ContentcastError(f"{data} belongs to the broker {known}, not to {name}; give each broker a folder of its own")
-    else:
-        known, incarnation = name or f"broker-{secrets.token_hex(3)}", 0
-    found = Identity(known, incarnation + 1)
-    _replace(path, json.dumps({"name": found.name, "incarnation": found.incarnation}) + "\n")
+    before = read_identity(data) or Identity(name or f"broker-{secrets.token_hex(3)}", 0)
+    if name and before.name != name:
+        raise ContentcastError(
+            f"{data} belongs to the broker {before.name}, not to {name}; give each broker a folder of its own"
+        )
+    found = Identity(before.name, before.incarnation + 1)
+    _replace(data / FILE, json.dumps({"name": found.name, "incarnation": found.incarnation}) + "\n")
     return found
+
+
+def read_identity(data: Path) -> Identity | None:
+    """The one of the last life; None if there was none."""
+    path = data / FILE
+    if not path.exists():
+        return None
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+        return Identity(str(before["name"]), int(before["incarnation"]))
+    except (ValueError, KeyError, TypeError) as reason:
+        raise ContentcastError(f"{path} is damaged ({reason}); restore it, or begin with an empty data folder") from None
 
 
 def _replace(path: Path, text: str) -> None:

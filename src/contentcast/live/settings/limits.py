@@ -34,6 +34,8 @@ class Limits:
     window_bytes: int = 16 * MIB
     subscriptions_per_client: int = 1_000_000
     subscriptions: int = 10_000_000
+    durable_subscriptions: int = 100_000
+    """Durable subscriptions of one broker, whether their clients are there or not."""
     predicate_bytes: int = 65_536
     spaces: int = 1_000
     attributes: int = 1_000

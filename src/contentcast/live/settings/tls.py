@@ -27,11 +27,15 @@ class Tls:
         """For connections that others make. With an authority, those who show a certificate must have one of its."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.renew(context)
+        return context
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        """Reads the files again, for connections that are made with this context from now on."""
         self._load(context)
         if self.authority is not None:
             _trust(context, self.authority)
             context.verify_mode = ssl.CERT_OPTIONAL
-        return context
 
     def dialler(self) -> ssl.SSLContext:
         """For connections that this broker makes. Who the other one is, its certificate's broker name says, not its host."""

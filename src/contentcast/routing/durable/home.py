@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
-from contentcast.routing.contract import Acknowledged, DeliverDurably, Effect, Resumed, SendTo, Timer
+from contentcast.routing.contract import Acknowledged, Allowed, DeliverDurably, Effect, Holds, Resumed, SendTo, Timer
 from contentcast.routing.durable.log import Log
 from contentcast.routing.durable.patience import Patience, reached
 from contentcast.routing.parts.network_view import NetworkView
@@ -38,29 +38,52 @@ class Subscribed:
     """The version of the interests with which it began; what older versions asked for is not for it."""
     numbered: int = 0
     acknowledged: int = 0
-    waiting: deque[tuple[int, EventBatch]] = field(default_factory=deque)
-    """Batches that are on disk, each with the number of its first event."""
+    said: int = 0
+    """The last number that its client has acknowledged, which may not be on disk yet."""
+    handed: deque[tuple[int, EventBatch]] = field(default_factory=deque)
+    """Batches that were handed to the client that is here, each with the number of its first event."""
+    ahead: deque[tuple[int, EventBatch]] = field(default_factory=deque)
+    """Batches that are on disk and were not handed over."""
     present: bool = False
     given: int = 0
     """The last number handed over since the client is here."""
+    allowed: int = 0
+
+    def resume(self, after: int, upto: int) -> list[Effect]:
+        self.present, self.allowed = True, upto
+        self.given = max(after, self.said)
+        self.ahead.extendleft(reversed(self.handed))
+        self.handed.clear()
+        return self.hand_over()
 
     def hand_over(self) -> list[Effect]:
         effects: list[Effect] = []
-        if not self.present:
-            return effects
-        for first, events in self.waiting:
+        while self.present and self.ahead and self.ahead[0][0] <= self.allowed:
+            first, events = self.ahead.popleft()
+            self.handed.append((first, events))
             end = first + len(events)
             if end - 1 > self.given:
                 skipped = max(0, self.given + 1 - first)
                 rest = events.slice(skipped) if skipped else events
-                effects.append(DeliverDurably(self.subscription.id, self.subscription.subscriber, first + skipped, rest))
+                first += skipped
+                missed = first - self.given - 1
+                effects.append(DeliverDurably(self.subscription.id, self.subscription.subscriber, first, rest, missed))
                 self.given = end - 1
         return effects
 
     def acknowledge(self, upto: int) -> None:
         self.acknowledged = max(self.acknowledged, upto)
-        while self.waiting and self.waiting[0][0] + len(self.waiting[0][1]) - 1 <= self.acknowledged:
-            self.waiting.popleft()
+        self.said = max(self.said, upto)
+        for batches in (self.handed, self.ahead):
+            while batches and batches[0][0] + len(batches[0][1]) - 1 <= self.acknowledged:
+                batches.popleft()
+            if batches:
+                return
+
+    @property
+    def waiting(self) -> int:
+        """Events that are on disk and not acknowledged, up to the batch that the last acknowledgement lies in."""
+        return sum(len(events) for batches in (self.handed, self.ahead) for _, events in batches)
 
 
 class Home:
@@ -79,7 +102,10 @@ class Home:
         self._view = view
         self._log = log
         self._brokers = brokers
+        self._synced_version = 0
         self._held: dict[int, Subscribed] = {}
+        self._asked: list[tuple[int, tuple[int, ...]]] = []
+        """Who waits for a `Holds`: the version, and the ids that were asked for."""
         self._patience = Patience(ASK)
 
     # --- subscriptions
@@ -87,10 +113,12 @@ class Home:
     def subscribe(self, subscriptions: SubscriptionBatch) -> DurableInterest | None:
         """The interests after it, which are to be written; None if nothing changes."""
         wanted = {each.id: each for each in subscriptions}
+        self._asked.append((0, tuple(wanted)))
         known = {number: each for number, each in self._subscriptions().items() if number in wanted}
         return None if known == wanted else self._changed({**self._subscriptions(), **wanted})
 
     def unsubscribe(self, ids: tuple[int, ...]) -> DurableInterest | None:
+        self._asked.append((0, ids))
         if self._held.keys().isdisjoint(ids):
             return None
         return self._changed({number: each for number, each in self._subscriptions().items() if number not in ids})
@@ -154,7 +182,7 @@ class Home:
         self.synced[taken.origin] = taken.position
         effects: list[Effect] = [SendTo(taken.origin, Have(0, taken.position))]
         for held, first, events in numbered:
-            held.waiting.append((first, events))
+            held.ahead.append((first, events))
             effects += held.hand_over()
         return effects
 
@@ -168,11 +196,44 @@ class Home:
                 self.in_force[origin] = (told.version, told.last)
                 self._patience.answered()
 
-    def lacking(self) -> list[str]:
-        """The brokers that have not said that they filter by the present version."""
-        if not self.version:
-            return []
-        return [each for each in self._brokers() if self.in_force.get(each, (0, 0))[0] < self.version]
+    def lacking(self, version: int | None = None) -> list[str]:
+        """The brokers that have not said that they filter by this version, or by the present one."""
+        wanted = self.version if version is None else version
+        return [each for each in self._brokers() if self.in_force.get(each, (0, 0))[0] < wanted]
+
+    def safe(self, version: int) -> None:
+        """This version is on disk."""
+        self._synced_version = max(self._synced_version, version)
+
+    def holding(self) -> list[Effect]:
+        """Answers to those whose version is on disk, and in force wherever there is a way to."""
+        effects: list[Effect] = []
+        waiting, self._asked = self._asked, []
+        for asked, ids in waiting:
+            version = asked or self.version
+            lacking = self.lacking(version)
+            if version <= self._synced_version and not reached(self._view, lacking):
+                effects.append(Holds(ids, tuple(lacking)))
+            else:
+                self._asked.append((version, ids))
+        return effects
+
+    @property
+    def is_asked(self) -> bool:
+        return bool(self._asked)
+
+    def subscription(self, number: int) -> Subscription | None:
+        held = self._held.get(number)
+        return None if held is None else held.subscription
+
+    def place(self, number: int) -> tuple[int, int]:
+        """The last number that is acknowledged, and the last that was given to an event."""
+        held = self._held.get(number)
+        return (0, 0) if held is None else (held.said, held.numbered)
+
+    @property
+    def count(self) -> int:
+        return len(self._held)
 
     def ask_later(self, now: float) -> list[Effect]:
         """While somebody is lacking he is asked now and then: what he was told, or his answer, may be lost."""
@@ -190,7 +251,13 @@ class Home:
         held = self._held.get(resumed.subscription)
         if held is None:
             return []
-        held.present, held.given = True, max(resumed.after, held.acknowledged)
+        return held.resume(resumed.after, resumed.upto)
+
+    def allow(self, allowed: Allowed) -> list[Effect]:
+        held = self._held.get(allowed.subscription)
+        if held is None:
+            return []
+        held.allowed = max(held.allowed, allowed.upto)
         return held.hand_over()
 
     def suspend(self, subscription: int) -> None:
@@ -201,8 +268,9 @@ class Home:
     def acknowledge(self, acknowledged: Acknowledged) -> list[Effect]:
         """It is dropped when the acknowledgement is on disk, so that no life forgets that it had it."""
         held = self._held.get(acknowledged.subscription)
-        if held is None or not held.acknowledged < acknowledged.upto <= held.numbered:
+        if held is None or not held.said < acknowledged.upto <= held.numbered:
             return []
+        held.said = acknowledged.upto
 
         def then(now: float) -> list[Effect]:
             held.acknowledge(acknowledged.upto)
@@ -223,8 +291,7 @@ class Home:
     # --- looking inside
 
     def sizes(self) -> dict[str, int]:
-        waiting = (len(events) for each in self._held.values() for _, events in each.waiting)
-        return {"durable subscriptions": len(self._held), "waiting": sum(waiting)}
+        return {"durable subscriptions": len(self._held), "waiting": sum(each.waiting for each in self._held.values())}
 
     def state(self) -> dict[str, Any]:
         return {
@@ -233,7 +300,12 @@ class Home:
             "in force": {origin: {"version": v, "after": n} for origin, (v, n) in sorted(self.in_force.items())},
             "lacking": self.lacking(),
             "subscriptions": {
-                number: {"numbered": each.numbered, "acknowledged": each.acknowledged, "present": each.present}
+                number: {
+                    "subscriber": each.subscription.subscriber,
+                    "numbered": each.numbered,
+                    "acknowledged": each.acknowledged,
+                    "present": each.present,
+                }
                 for number, each in sorted(self._held.items())
             },
         }

@@ -46,17 +46,22 @@ class Log:
                 for space in message.spaces:
                     known.declare(space)
                     self._spaces.add(space)
-            else:
-                yield message
+            yield message
+
+    def declare(self, space: Space) -> list[Effect]:
+        """A space that was declared here survives."""
+        if space in self._spaces:
+            return []
+        self._spaces.add(space)
+        self.written += 1
+        return [Append(encode(DeclaredSpaces(self.broker, 0, 0, (space,))))]
 
     def write(self, message: Message, then: Then) -> list[Effect]:
         effects: list[Effect] = []
         for space in spaces_of(message):
-            if space not in self._spaces:
-                self._spaces.add(space)
-                effects.append(Append(encode(DeclaredSpaces(self.broker, 0, 0, (space,)))))
+            effects += self.declare(space)
         effects.append(Append(encode(message)))
-        self.written += len(effects)
+        self.written += 1
         self._waiting.append((self.written, then))
         return effects
 

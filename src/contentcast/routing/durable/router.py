@@ -15,11 +15,14 @@ Rule: the inside knows nothing of it; this router is the only one that writes to
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from contentcast.model import EventBatch
+from contentcast.model import EventBatch, SpaceError
 from contentcast.routing.contract import (
     Acknowledged,
+    Allowed,
+    Declared,
     DurablySubscribed,
     DurablyUnsubscribed,
     Effect,
@@ -45,7 +48,7 @@ from contentcast.routing.parts.network_view import NetworkView
 from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
-from contentcast.wire import Mark, Message, Told
+from contentcast.wire import DeclaredSpaces, Mark, Message, Told
 from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Kept, Taken
 from contentcast.wire.fields import WireError
 
@@ -91,6 +94,10 @@ class Durable:
         router.versions.take(self.interests)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
+        effects = self._handle(input, now)
+        return [*effects, *self.home.holding()] if self.home.is_asked else effects
+
+    def _handle(self, input: Input, now: float) -> list[Effect]:
         match input:
             case Started(restored):
                 return self._delivered_here(self._start(restored, now), now)
@@ -104,6 +111,10 @@ class Durable:
                 return self._write(self.home.unsubscribe(ids))
             case Resumed():
                 return self.home.resume(input)
+            case Allowed():
+                return self.home.allow(input)
+            case Declared(space):
+                return [*self.router.handle(input, now), *self.log.declare(space)]
             case Suspended(subscription):
                 self.home.suspend(subscription)
                 return []
@@ -152,7 +163,8 @@ class Durable:
         return self.router.handle(Published(events), now)
 
     def _brokers(self) -> list[str]:
-        return sorted(self.router.versions.marks())
+        """Also those of an earlier life that were not heard of in this one."""
+        return sorted({*self.router.versions.marks(), *self.origin.homes, *self.home.have})
 
     # --- this broker's interests
 
@@ -166,6 +178,7 @@ class Durable:
     def _tell(self, interest: DurableInterest, now: float) -> list[Effect]:
         versions = self.router.versions
         self.interests.known[self.broker] = interest
+        self.home.safe(interest.version)
         versions.preset(self.broker, interest.topic, versions.incarnation, interest.version)
         told: list[Effect] = versions.tell(interest)
         return [*told, *self.origin.forced(interest, now), *self.home.ask_later(now)]
@@ -182,6 +195,10 @@ class Durable:
                     if record.origin == self.broker:
                         self.home.hold(record)
                         mine = record
+                case DeclaredSpaces(spaces=spaces):
+                    for space in spaces:
+                        with suppress(SpaceError):  # an older version that the network could not keep
+                            effects += self.router.handle(Declared(space), now)
                 case Kept():
                     self.origin.restore(record)
                 case Taken() | Have():

@@ -1,0 +1,48 @@
+"""The sockets that a broker listens on, and the certificates that it shows there.
+
+Rule: a renewed certificate counts for connections that are made after a reload; the sockets stay open meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import replace
+
+from contentcast.live.links.connection import Connection
+from contentcast.live.settings.address import Address
+from contentcast.live.settings.tls import Tls
+from contentcast.model import ContentcastError
+
+
+class Listening:
+    def __init__(self) -> None:
+        self.addresses: tuple[Address, ...] = ()
+        """Where it listens, once it does."""
+        self._servers: list[asyncio.Server] = []
+        self._context: ssl.SSLContext | None = None
+
+    async def open(self, wanted: tuple[Address, ...], tls: Tls | None, make: Callable[[], Connection]) -> None:
+        loop = asyncio.get_running_loop()
+        found = []
+        if tls is not None and any(each.secure for each in wanted):
+            self._context = tls.server()
+        for address in wanted:
+            context = self._context if address.secure else None
+            try:
+                server = await loop.create_server(make, address.host, address.port, ssl=context, backlog=1024)
+            except OSError as reason:
+                raise ContentcastError(f"{address}: cannot listen there: {reason.strerror or reason}") from None
+            self._servers.append(server)
+            found.append(replace(address, port=server.sockets[0].getsockname()[1]))
+        self.addresses = tuple(found)
+
+    def renew(self, tls: Tls | None) -> None:
+        """Reads the certificate, the key and the authority again. An authority that was trusted before stays so."""
+        if self._context is not None and tls is not None:
+            tls.renew(self._context)
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()

@@ -1,0 +1,44 @@
+"""Checking the data folder of a broker that does not run: every byte is read, and nothing is changed.
+
+Rule: a folder that verifies is one that a broker can start with.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from contentcast.live.settings.identity import read_identity
+from contentcast.live.store import StoreError, read
+from contentcast.routing.contract import Started
+from contentcast.routing.durable import Durable
+from contentcast.routing.flooding import Flooding
+from contentcast.routing.setup import Setup
+
+
+def verify(folder: Path) -> dict[str, Any]:
+    """What is there; raises a `ContentcastError` with the place if something is damaged."""
+    if not folder.is_dir():
+        raise StoreError(f"{folder} is no folder")
+    identity = read_identity(folder)
+    if identity is None:
+        raise StoreError(f"{folder} is no data folder of a broker: it has no identity.json")
+    segments = read(folder)
+    records = tuple(record for segment in segments for record in segment.records)
+    setup = Setup(incarnation=identity.incarnation + 1, count_steps=False)
+    router = Durable(Flooding(identity.name, setup), setup)
+    router.handle(Started(records, segments[0].first - 1 if segments else 0), 0.0)
+    home = router.home.state()
+    return {
+        "broker": identity.name,
+        "lives": identity.incarnation,
+        "segments": len(segments),
+        "records": len(records),
+        "bytes": sum(each.path.stat().st_size for each in segments),
+        "torn_bytes": sum(each.torn_bytes for each in segments),
+        "last": router.origin.last,
+        "subscriptions": {
+            each["subscriber"].removeprefix("/"): {"numbered": each["numbered"], "acknowledged": each["acknowledged"]}
+            for each in home["subscriptions"].values()
+        },
+    }

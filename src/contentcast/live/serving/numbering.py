@@ -1,0 +1,18 @@
+"""Ids that are unique in a network without asking anybody: bits of the broker's name and life above, a counter below."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+
+def high_bits(name: str, incarnation: int, bits: int) -> int:
+    return _digest(f"{name} {incarnation}") >> (64 - bits)
+
+
+def durable_id(broker: str, name: str) -> int:
+    """The id of a durable subscription: the same over all lives of its broker."""
+    return (_digest(f"{broker} durable {name}") >> 1) | 1
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -1,0 +1,138 @@
+"""Durable delivery judged from outside: brokers as processes, publishers that insist, subscribers that note what they get.
+
+The ledger knows nothing of the protocol: it has what publishers were told was accepted, and what subscribers got.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import contentcast as cc
+from tests.live.stories import LIMIT_S, Process, until
+
+ORDERS = cc.Space("orders", feed="string", number="int", price="float")
+
+
+class Brokers:
+    """Brokers as processes, each with its folder; one that starts again listens where it did before."""
+
+    def __init__(self, folder: Path, links: dict[str, list[str]], **words: list[str]) -> None:
+        self.folder = folder
+        self.links = links
+        self.words = words
+        self.addresses: dict[str, str] = {}
+        self.running: dict[str, Process] = {}
+        self.begun: list[Process] = []
+
+    def begin(self, name: str) -> Process:
+        listen = self.addresses.get(name, "contentcast://127.0.0.1:0")
+        words = ["broker", "--json", "--name", name, "--listen", listen, "--data", str(self.folder / name)]
+        for other in self.links[name]:
+            words += ["--neighbour", self.addresses[other]]
+        process = Process(self.folder, *words, *self.words.get(name, []))
+        self.begun.append(process)
+        return process
+
+    async def start(self, *names: str) -> None:
+        started = {name: self.begin(name) for name in names}
+        for name, process in started.items():
+            self.addresses[name] = json.loads(await process.line())["listen"][0]
+            self.running[name] = process
+
+    async def start_all(self) -> None:
+        for name in self.links:  # each dials those before it
+            await self.start(name)
+
+    def kill(self, *names: str) -> None:
+        for name in names:
+            self.running[name].signal(signal.SIGKILL)
+        for name in names:
+            self.running.pop(name).running.wait()
+
+    def end(self) -> None:
+        for each in self.begun:
+            each.end()
+
+
+class Feed:
+    """Publishes one numbered order after the other, some in one batch, and notes what was accepted."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self.url = url
+        self.accepted: list[int] = []
+        self._stop = False
+        self._task = asyncio.create_task(self._publish())
+
+    async def _publish(self) -> None:
+        number = 0
+        async with cc.connect(self.url, name=self.name) as client:
+            await client.declare(ORDERS)
+            while not self._stop:
+                count = 1 + number % 7
+                batch = [{"feed": self.name, "number": number + at, "price": float((number + at) % 100)} for at in range(count)]
+                number += count
+                await client.publish("orders", batch)
+                self.accepted += [each["number"] for each in batch]  # type: ignore[misc]
+
+    async def reached(self, count: int) -> None:
+        """So many more were accepted."""
+        goal = len(self.accepted) + count
+        await until(lambda: self._task.done() or len(self.accepted) >= goal, LIMIT_S)
+        assert not self._task.done(), self._task.exception()
+
+    async def stop(self) -> None:
+        self._stop = True
+        await self._task
+
+
+class Desk:
+    """A durable subscriber that notes what it gets; `below` is what it wants, by the price."""
+
+    def __init__(self, name: str, url: str, below: float) -> None:
+        self.name = name
+        self.url = url
+        self.below = below
+        self.got: list[tuple[str, int]] = []
+        self.client: Any = None
+
+    async def begin(self) -> None:
+        self.client = await cc.connect(self.url, name=self.name)
+        await self.client.declare(ORDERS)
+        subscription = await self.client.subscribe("orders", f"price < {self.below}", durable=self.name, deliver=self._note)
+        assert subscription.lacking == (), "it holds everywhere before anything is published"
+
+    def _note(self, event: dict[str, Any]) -> None:
+        self.got.append((event["feed"], event["number"]))
+
+    def lacks(self, feeds: list[Feed]) -> int:
+        return sum(each % 100 < self.below for feed in feeds for each in feed.accepted) - len(self.got)
+
+    async def judge(self, feeds: list[Feed]) -> None:
+        await until(lambda: self.lacks(feeds) <= 0, LIMIT_S)
+        doubled = [each for each, count in Counter(self.got).items() if count > 1]
+        assert not doubled, f"{self.name} got {doubled[:5]} more than once"
+        by_feed: dict[str, list[int]] = defaultdict(list)
+        for name, number in self.got:
+            by_feed[name].append(number)
+        for feed in feeds:
+            expected = [each for each in feed.accepted if each % 100 < self.below]
+            assert by_feed[feed.name] == expected, (
+                f"{self.name}, {feed.name}: {_first_difference(by_feed[feed.name], expected)}"
+            )
+
+    async def end(self) -> None:
+        if self.client is not None:
+            await self.client.close()
+
+
+def _first_difference(got: list[int], expected: list[int]) -> str:
+    at = next(
+        (at for at, (one, other) in enumerate(zip(got, expected, strict=False)) if one != other), min(len(got), len(expected))
+    )
+    return f"at {at} it got {got[at : at + 3]}, accepted were {expected[at : at + 3]}"

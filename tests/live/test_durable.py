@@ -1,0 +1,278 @@
+"""Durable delivery over real sockets and a real disk, in one process: what a client sees of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import contentcast as cc
+from contentcast.live.broker import Broker
+from contentcast.live.client.durable import DurableSubscription
+from contentcast.live.errors import LiveError
+from contentcast.live.looking.log import Silent
+from contentcast.live.settings.config import BrokerConfig
+from contentcast.live.settings.limits import Limits
+from tests.live.stories import TRADES, Net, Proxy, knows_space, story, until
+
+
+class Durably(Net):
+    """Brokers with a data folder each."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    async def broker(self, name: str, *neighbours: Broker, **settings: Any) -> Broker:
+        return await super().broker(name, *neighbours, data=self.folder / name, **settings)
+
+
+def prices(first: int, count: int) -> list[dict[str, Any]]:
+    return [{"issue": "IBM", "price": float(each), "volume": each} for each in range(first, first + count)]
+
+
+async def taken(stream: Any, count: int) -> list[int]:
+    """The volumes of the next events."""
+    return [(await anext(stream))["volume"] for _ in range(count)]
+
+
+@story
+async def test_an_absent_subscriber_gets_what_was_accepted_meanwhile(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        b = await net.broker("b", a)
+        publisher = await net.client(a)
+        await publisher.declare(TRADES)
+        async with cc.connect(str(b.addresses[0])) as first:
+            await knows_space(first)
+            async with first.events("trades", "price < 100", durable="desk-7") as events:
+                receipt = await publisher.publish("trades", prices(1, 3))
+                assert (receipt.events, receipt.position, receipt.duplicate) == (3, 1, False)
+                assert await taken(events, 3) == [1, 2, 3]
+                events.acknowledge()
+        await publisher.publish("trades", prices(99, 2))
+        await publisher.publish("trades", prices(4, 2))
+        second = await net.client(b)
+        async with second.events("trades", "price < 100", durable="desk-7") as events:
+            assert await taken(events, 3) == [99, 4, 5]
+            assert isinstance(events.subscription, DurableSubscription)
+            assert events.subscription.position == 6
+            await publisher.publish("trades", prices(6, 1))
+            assert await taken(events, 1) == [6]
+
+
+@story
+async def test_what_was_not_acknowledged_comes_again_and_a_stored_number_goes_on_behind_it(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        client = await net.client(a)
+        await client.declare(TRADES)
+        async with client.events("trades", durable="desk-7", acknowledge=False) as events:
+            await client.publish("trades", prices(1, 5))
+            assert await taken(events, 4) == [1, 2, 3, 4]
+            assert isinstance(events.subscription, DurableSubscription)
+            events.subscription.acknowledge(2)
+        async with client.events("trades", durable="desk-7", acknowledge=False) as events:
+            assert await taken(events, 3) == [3, 4, 5]
+        async with client.events("trades", durable="desk-7", after=4) as events:
+            assert await taken(events, 1) == [5]
+        with pytest.raises(LiveError, match=r"the client has 6 events of .*'desk-7', and broker a has given 5"):
+            await client.subscribe("trades", durable="desk-7", after=6)
+
+
+@story
+async def test_brokers_stop_and_start_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    """The publisher's and the subscriber's clients stay, and reconnect by themselves."""
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        b = await net.broker("b", a)
+        publisher, subscriber = await net.client(a), await net.client(b)
+        await publisher.declare(TRADES)
+        await knows_space(subscriber)
+        events = await subscriber.events("trades", "volume < 1000", durable="desk-7").ready()
+        await publisher.publish("trades", prices(1, 2))
+        assert await taken(events, 2) == [1, 2]
+        await b.stop()
+        await publisher.publish("trades", prices(3, 2))
+        await a.stop()
+        waiting = asyncio.create_task(publisher.publish("trades", prices(5, 2)))
+        again = Broker(BrokerConfig(name="a", listen=a.addresses, data=tmp_path / "a"), log=Silent())
+        a = await net.enter_async_context(again)
+        assert (await waiting).position == 3
+        config = BrokerConfig(name="b", listen=b.addresses, neighbours=a.addresses, data=tmp_path / "b")
+        b = await net.enter_async_context(Broker(config, log=Silent()))
+        assert await taken(events, 4) == [3, 4, 5, 6]
+        assert subscriber.reconnections == 1
+        homes = a.router.state()["durable"]["origin"]["homes"]
+        await until(lambda: a.router.state()["durable"]["origin"]["homes"]["b"]["waiting"] == [])
+        assert set(homes) == {"b"}
+
+
+@story
+async def test_a_batch_with_a_publishers_number_is_published_once(tmp_path: Path) -> None:
+    """Also by another client, and by another life of the broker."""
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        one = await net.client(a)
+        await one.declare(TRADES)
+        events = await one.events("trades", durable="desk-7").ready()
+        first = await one.publish("trades", prices(1, 2), publisher="feed", number=1)
+        again = await one.publish("trades", prices(1, 2), publisher="feed", number=1)
+        assert (first.duplicate, again.duplicate, first.position, again.position) == (False, True, 1, 1)
+        await a.stop()
+        config = BrokerConfig(name="a", listen=a.addresses, data=tmp_path / "a")
+        a = await net.enter_async_context(Broker(config, log=Silent()))
+        other = await net.client(a)
+        assert (await other.publish("trades", prices(1, 2), publisher="feed", number=1)).duplicate
+        assert not (await other.publish("trades", prices(3, 1), publisher="feed", number=2)).duplicate
+        assert await taken(events, 3) == [1, 2, 3]
+        with pytest.raises(cc.ContentcastError, match="numbers from 1 on"):
+            await other.publish("trades", prices(3, 1), publisher="feed")
+
+
+@story
+async def test_what_is_sent_again_after_a_lost_answer_is_not_published_again(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        subscriber = await net.client(a)
+        await subscriber.declare(TRADES)
+        events = await subscriber.events("trades", durable="desk-7").ready()
+        async with Proxy(a) as proxy, cc.connect(proxy.url) as publisher:
+            await knows_space(publisher)
+            proxy.answers = False
+            sent = asyncio.create_task(publisher.publish("trades", prices(1, 2)))
+            assert await taken(events, 2) == [1, 2]
+            proxy.answers = True
+            proxy.cut()
+            assert (await sent).duplicate
+            await publisher.publish("trades", prices(3, 1))
+        assert await taken(events, 1) == [3]
+
+
+@story
+async def test_an_ended_subscription_gets_nothing_and_a_new_one_of_its_name_begins_anew(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        client = await net.client(a)
+        await client.declare(TRADES)
+        subscription = await client.subscribe("trades", durable="desk-7")
+        await client.publish("trades", prices(1, 2))
+        await subscription.unsubscribe()
+        assert a.router.sizes()["durable subscriptions"] == 0
+        await client.publish("trades", prices(3, 2))
+        async with client.events("trades", durable="desk-7") as events:
+            await client.publish("trades", prices(5, 1))
+            assert await taken(events, 1) == [5]
+        assert a.router.sizes()["durable subscriptions"] == 1
+        await client.unsubscribe("desk-7")
+        assert a.router.sizes()["durable subscriptions"] == 0
+
+
+@story
+async def test_who_comes_later_takes_the_place_and_the_earlier_one_is_told(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        one, other = await net.client(a, name="one"), await net.client(a, name="other")
+        await one.declare(TRADES)
+        before = await one.events("trades", durable="desk-7").ready()
+        now = await other.events("trades", durable="desk-7").ready()
+        await one.publish("trades", prices(1, 1))
+        assert await taken(now, 1) == [1]
+        with pytest.raises(LiveError, match="other has taken the durable subscription 'desk-7' of one"):
+            await anext(before)
+
+
+@story
+async def test_a_changed_predicate_keeps_its_numbers(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        client = await net.client(a)
+        await client.declare(TRADES)
+        events = await client.events("trades", "price < 5", durable="desk-7").ready()
+        assert events.subscription is not None
+        await client.publish("trades", prices(4, 2))
+        await events.subscription.change("price >= 5")
+        await client.publish("trades", prices(4, 2))
+        assert await taken(events, 2) == [4, 5]
+        with pytest.raises(LiveError, match="'desk-7' is of the space trades, not of other"):
+            await client.subscribe(cc.Space("other", x="int"), durable="desk-7")
+
+
+@story
+async def test_a_slow_client_gets_everything_and_the_queue_stays_small(tmp_path: Path) -> None:
+    limits = Limits(client_queue_bytes=200_000)
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a", limits=limits)
+        publisher, slow = await net.client(a), await net.client(a, most_waiting=100)
+        await publisher.declare(TRADES)
+        events = await slow.events("trades", durable="desk-7").ready()
+        for begin in range(0, 100_000, 1_000):
+            await publisher.publish("trades", prices(begin, 1_000))
+            session = a.serving.sessions[slow.name]
+            assert session.connection.queued < 2 * limits.client_queue_bytes
+        assert await taken(events, 100_000) == list(range(100_000))
+
+
+@story
+async def test_a_callback_gets_each_event_once_over_a_cut_connection(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        publisher = await net.client(a)
+        await publisher.declare(TRADES)
+        got: list[int] = []
+        async with Proxy(a) as proxy, cc.connect(proxy.url) as subscriber:
+            await subscriber.subscribe("trades", durable="desk-7", deliver=lambda event: got.append(event["volume"]))
+            for begin in range(0, 50, 10):
+                await publisher.publish("trades", prices(begin, 10))
+                if begin == 20:
+                    proxy.cut()
+            await until(lambda: len(got) >= 50)
+        assert got == list(range(50))
+
+
+@story
+async def test_a_broker_in_memory_says_how_to_make_it_durable_and_is_no_neighbour_of_a_durable_one(tmp_path: Path) -> None:
+    async with Net() as net:
+        a = await net.broker("a")
+        client = await net.client(a)
+        await client.declare(TRADES)
+        with pytest.raises(LiveError, match=r"keeps nothing on disk.*--data"):
+            await client.subscribe("trades", durable="desk-7")
+        config = BrokerConfig(name="b", neighbours=a.addresses, data=tmp_path)
+        log = Silent()
+        await net.enter_async_context(Broker(config, log=log))
+        await until(lambda: any("start all brokers of a network with --data" in str(facts) for _, facts in log.notes))
+
+
+@story
+async def test_a_name_that_another_broker_keeps_is_found_there(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        b = await net.broker("b", a)
+        one = await net.client(a)
+        await one.declare(TRADES)
+        await one.subscribe("trades", durable="desk-7")
+        other = await net.client(b)
+        await knows_space(other)
+        with pytest.raises(LiveError, match=rf"'desk-7' is kept by broker a; connect to {a.addresses[0]}"):
+            await other.subscribe("trades", durable="desk-7")
+
+
+def test_the_client_without_async(tmp_path: Path) -> None:
+    @story
+    async def told() -> None:
+        async with Durably(tmp_path) as net:
+            a = await net.broker("a")
+
+            def use() -> list[int]:
+                with cc.connect_sync(str(a.addresses[0])) as client:
+                    client.declare(TRADES)
+                    events = client.events("trades", durable="desk-7")
+                    client.publish("trades", prices(1, 3))
+                    return [next(events)["volume"] for _ in range(3)]
+
+            assert await asyncio.to_thread(use) == [1, 2, 3]
+
+    told()
