@@ -36,6 +36,7 @@ from contentcast.rules.clauses import (
     quoted,
 )
 from contentcast.rules.errors import RuleError
+from contentcast.rules.json_text import read_json
 from contentcast.rules.regular import alternatives
 
 METRIC: Final = "__name__"
@@ -69,6 +70,8 @@ def matchers_clause(space: Space, matchers: Matchers, *, prefix: str = "") -> Cl
 
 
 def _read_all(given: Matchers) -> list[_Matcher]:
+    if isinstance(given, str) and given.lstrip().startswith("["):
+        given = read_json(given)
     if isinstance(given, str):
         return _Reading(given).selector()
     if isinstance(given, Mapping):
