@@ -23,6 +23,7 @@ from contentcast.commands.lan import lan
 from contentcast.commands.match import match
 from contentcast.commands.network import network
 from contentcast.commands.publish import publish
+from contentcast.commands.rules import rules
 from contentcast.commands.run import run
 from contentcast.commands.shared.progress import progress
 from contentcast.commands.shared.settings import setting
@@ -47,6 +48,7 @@ EXAMPLES: Final = {
     "network": "contentcast network up lab.edges",
     "top": "contentcast top --once",
     "why": """contentcast why trades --event '{"price": 5}' --subscription 7""",
+    "rules": "contentcast rules translate rules.json --from eventbridge --space space.toml",
     "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
@@ -231,6 +233,7 @@ app.command(name="broker", epilog=_example("broker"))(broker)
 app.command(name="subscribe", epilog=_example("subscribe"))(subscribe)
 app.command(name="publish", epilog=_example("publish"))(publish)
 app.add_typer(lan, name="lan", epilog=_example("lan"))
+app.add_typer(rules, name="rules", epilog=_example("rules"))
 app.command(name="network", epilog=_example("network"))(network)
 app.command(name="top", epilog=_example("top"))(top)
 app.command(name="why", epilog=_example("why"))(why)

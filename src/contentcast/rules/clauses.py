@@ -157,8 +157,10 @@ def like_test(subject: str, pattern: Pattern) -> Clause:
 
 
 def matches(subject: str, regular: str) -> Clause:
-    """A regular expression that is found in the value; `^` and `$` hold it to the whole."""
-    return Test(f"{subject} RLIKE {print_value(regular)}")
+    """The whole value matches a regular expression in which `.` is any character."""
+    folded = regular.startswith("(?i)")
+    whole = ("(?is)" if folded else "(?s)") + f"^(?:{regular[4:] if folded else regular})" + r"\z"
+    return Test(f"{subject} RLIKE {print_value(whole)}")
 
 
 def joined(parts: Iterable[Plain | str]) -> Pattern:

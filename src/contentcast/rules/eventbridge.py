@@ -36,7 +36,6 @@ from contentcast.rules.clauses import (
     is_present,
     joined,
     like,
-    like_test,
     negated,
     not_in,
     quoted,
@@ -161,15 +160,15 @@ class _Expression:
 
     def prefix(self, argument: Any) -> Clause:
         text, folded = self._maybe_folded(argument)
-        return self._of_strings(lambda subject: _folded_like(subject, text, False, True) if folded else starts(subject, text))
+        return self._of_strings(lambda subject: starts(_lower(subject), text.lower()) if folded else starts(subject, text))
 
     def suffix(self, argument: Any) -> Clause:
         text, folded = self._maybe_folded(argument)
-        return self._of_strings(lambda subject: _folded_like(subject, text, True, False) if folded else ends(subject, text))
+        return self._of_strings(lambda subject: ends(_lower(subject), text.lower()) if folded else ends(subject, text))
 
     def equals_ignore_case(self, argument: Any) -> Clause:
         text = self._string(argument)
-        return self._of_strings(lambda subject: _folded(subject, [text]))
+        return self._of_strings(lambda subject: compare(_lower(subject), "=", text.lower()))
 
     def wildcard(self, argument: Any) -> Clause:
         pattern = self._wildcard(argument, self.path)
@@ -240,7 +239,7 @@ class _Expression:
         return all_of(negated(ends(subject, each)) for each in self._not_empty(texts))
 
     def but_ignoring_case(self, subject: str, texts: list[str]) -> Clause:
-        return negated(_folded(subject, texts))
+        return not_in(_lower(subject), [each.lower() for each in texts])
 
     def but_wildcard(self, subject: str, texts: list[str]) -> Clause:
         return all_of(negated(like(subject, self._wildcard(each, self.path))) for each in texts)
@@ -318,13 +317,8 @@ _AFTER_ANYTHING_BUT: Final[dict[str, Callable[[_Expression, str, list[str]], Cla
 }
 
 
-def _folded(subject: str, texts: list[str]) -> Clause:
-    return any_of(compare(f"lower({subject})", "=", each.lower()) for each in texts)
-
-
-def _folded_like(subject: str, text: str, before: bool, after: bool) -> Clause:
-    pattern = joined((*([RUN] if before else []), Plain(text.lower()), *([RUN] if after else [])))
-    return like_test(f"lower({subject})", pattern)
+def _lower(subject: str) -> str:
+    return f"lower({subject})"
 
 
 def _is_array(value: Any) -> bool:

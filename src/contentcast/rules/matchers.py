@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
+from contentcast.language import PredicateError, parse_predicate
 from contentcast.model.space import Space
 from contentcast.rules.attributes import WrongAttribute, find_attribute
 from contentcast.rules.clauses import (
@@ -34,8 +35,10 @@ from contentcast.rules.clauses import (
     negated,
     not_in,
     quoted,
+    say,
 )
 from contentcast.rules.errors import RuleError
+from contentcast.rules.json_text import read_json
 from contentcast.rules.regular import alternatives
 
 METRIC: Final = "__name__"
@@ -69,6 +72,8 @@ def matchers_clause(space: Space, matchers: Matchers, *, prefix: str = "") -> Cl
 
 
 def _read_all(given: Matchers) -> list[_Matcher]:
+    if isinstance(given, str) and given.lstrip().startswith("["):
+        given = read_json(given)
     if isinstance(given, str):
         return _Reading(given).selector()
     if isinstance(given, Mapping):
@@ -219,13 +224,15 @@ def _clause(space: Space, matcher: _Matcher, prefix: str) -> Clause:
             return compare(subject, "<>", "")
         case "!=", value:
             return any_of([is_absent(subject), compare(subject, "<>", value)])
-    return _regular(subject, matcher)
+    return _regular(space, name, matcher)
 
 
-def _regular(subject: str, matcher: _Matcher) -> Clause:
+def _regular(space: Space, name: str, matcher: _Matcher) -> Clause:
+    subject = quoted(name)
     patterns = alternatives(matcher.value)
     if patterns is None:
-        return _with_absent(subject, matcher.op, matches(subject, f"^(?s:{matcher.value})$"), _matches_empty(matcher))
+        test = matches(subject, matcher.value)
+        return _with_absent(subject, matcher.op, test, _matches_empty(space, name, test, matcher))
     if (RUN,) in patterns:
         return TRUE if matcher.op == "=~" else FALSE
     plain = [_text(pattern) for pattern in patterns if _is_plain(pattern)]
@@ -249,8 +256,10 @@ def _text(pattern: Pattern) -> str:
     return "".join(part.text for part in pattern if isinstance(part, Plain))
 
 
-def _matches_empty(matcher: _Matcher) -> bool:
+def _matches_empty(space: Space, name: str, test: Clause, matcher: _Matcher) -> bool:
+    """Also finds out whether the expression is one of those that the language takes."""
     try:
-        return re.fullmatch(f"(?s:{matcher.value})", "") is not None
-    except re.error as reason:
-        raise RuleError.in_text(matcher.text, matcher.at, f"{matcher.value!r} is no regular expression: {reason}") from None
+        return parse_predicate(space, say(test)).accepts({name: ""})
+    except PredicateError as error:
+        reason = f"{matcher.value!r} cannot be said: {error.reason}"
+        raise RuleError.in_text(matcher.text, matcher.at, reason) from None

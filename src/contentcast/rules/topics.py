@@ -103,7 +103,7 @@ def _of_one(subject: str, levels: list[str]) -> Clause:
         return all_of([*([] if pattern == (RUN,) else [like(subject, pattern)]), *hidden])
     # `+/b/#`: the + must hold no slash, and no number of slashes in the whole says that.
     regular = "/".join("[^/]*" if each == "+" else escape_regular(each) for each in above)
-    return all_of([matches(subject, f"^{regular}(/.*)?$"), *hidden])
+    return all_of([matches(subject, f"{regular}(/.*)?"), *hidden])
 
 
 def _exactly(subject: str, levels: list[str]) -> list[Clause]:

@@ -18,6 +18,7 @@ from contentcast.spark.route import Totals, route, route_totals
 from contentcast.spark.session import session
 from contentcast.spark.spread import SpreadError, grid, spread
 from contentcast.spark.subscriptions.indexes import Prepared, prepare
+from contentcast.spark.translate import translate
 
 __all__ = [
     "Ingested",
@@ -40,4 +41,5 @@ __all__ = [
     "route_totals",
     "session",
     "spread",
+    "translate",
 ]

@@ -217,7 +217,25 @@ FUNCTIONS: list[Row] = [
     ("concat('a', 'b') = 'ab' AND Length(id) = 1", ident("x"), ident("xy")),
 ]
 
-ALL = LITERALS + COMPARED + IN_LIKE_EXISTS + ERRORS + FUNCTIONS
+IGNORING_CASE: list[Row] = [
+    ("LOWER(id) = 'abc'", ident("abc", "ABC"), ident("ab", None)),
+    ("LOWER(id) = 'ABC'", [], ident("abc", "ABC", None)),
+    ("LOWER(id) != 'ABC'", ident("abc", "ABC"), ident(None)),
+    ("UPPER(id) = 'ABC'", ident("abc", "ABC"), ident("ab", None)),
+    ("UPPER(id) = 'abc'", [], ident("abc", "ABC")),
+    ("LOWER(id) LIKE 'a%'", ident("abc", "Abc"), ident("b", None)),
+    ("LOWER(id) LIKE 'A%'", [], ident("abc", "Abc")),
+    ("UPPER(id) NOT LIKE 'A%'", ident("b"), ident("a", "A", None)),
+    ("LOWER(id) IN ('a', 'b')", ident("A", "b"), ident("c", None)),
+    # Text as a boolean: only true and false are known, everything else is an error.
+    ("id = true", ident("true", "TRUE"), ident("false", "yes", "1", None)),
+    ("id != true", ident("false", "False"), ident("true", "yes", None)),
+    ("id AND urgent", [{"id": "True", "urgent": True}], [{"id": "yes", "urgent": True}, {"urgent": True}]),
+    ("id OR urgent", [{"id": "true"}, {"id": "false", "urgent": True}], [{"id": "yes", "urgent": True}, {"urgent": True}]),
+    ("NOT BOOL(id)", ident("false"), ident("true", "no", None)),
+]
+
+ALL = LITERALS + COMPARED + IN_LIKE_EXISTS + ERRORS + FUNCTIONS + IGNORING_CASE
 
 
 def test_expressions_pass_the_events_that_they_pass_in_cloudevents_sql() -> None:

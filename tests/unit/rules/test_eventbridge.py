@@ -222,7 +222,35 @@ OR: list[Row] = [
     ({"$or": [{"source": ["a"]}, {"source": [{"anything-but": "a"}]}]}, [{"source": "a"}, {"source": "z"}], [{}]),
 ]
 
-ALL = EXACT + NESTED + STRINGS + NUMERIC + EXISTS + ANYTHING_BUT + OR
+IGNORING_CASE: list[Row] = [
+    (on_state({"equals-ignore-case": "Open"}), [state("open"), state("OPEN"), state("oPeN")], [state("opened"), state(""), {}]),
+    (on_state({"equals-ignore-case": ""}), [state("")], [state("a"), {}]),
+    (on_state({"equals-ignore-case": "ÄÖ"}), [state("äö"), state("Äö")], [state("ao")]),
+    (on_state({"prefix": {"equals-ignore-case": "EventB"}}), [state("eventbridge"), state("EVENTB")], [state("event"), {}]),
+    (on_file({"suffix": {"equals-ignore-case": ".PNG"}}), [file("a.png"), file("A.PnG")], [file("a.jpg"), {}]),
+    (on_state({"anything-but": {"equals-ignore-case": "init"}}), [state("run"), state("")], [state("INIT"), state("init"), {}]),
+    (on_state({"anything-but": {"equals-ignore-case": ["a", "B"]}}), [state("c")], [state("A"), state("b"), {}]),
+    (on_state({"equals-ignore-case": "a"}, "B"), [state("A"), state("B")], [state("b")]),
+]
+
+
+def ip(value: object) -> dict[str, object]:
+    return {"detail": {"ip": value}}
+
+
+def on_ip(*alternatives: object) -> dict[str, object]:
+    return {"detail": {"ip": list(alternatives)}}
+
+
+ADDRESSES: list[Row] = [
+    (on_ip({"cidr": "10.0.0.0/24"}), [ip("10.0.0.0"), ip("10.0.0.255")], [ip("10.0.1.0"), ip("10.0.0"), ip(""), {}]),
+    (on_ip({"cidr": "10.0.0.7/24"}), [ip("10.0.0.1")], [ip("10.0.1.7")]),
+    (on_ip({"cidr": "0.0.0.0/0"}), [ip("1.2.3.4")], [ip("somewhere"), {}]),
+    (on_ip({"cidr": "10.0.0.5/32"}, "local"), [ip("10.0.0.5"), ip("local")], [ip("10.0.0.6")]),
+    (on_ip({"cidr": "2001:db8::/32"}), [ip("2001:db8::1"), ip("2001:DB8:0:0::1")], [ip("2001:db9::1"), ip("10.0.0.1")]),
+]
+
+ALL = EXACT + NESTED + STRINGS + NUMERIC + EXISTS + ANYTHING_BUT + OR + IGNORING_CASE + ADDRESSES
 
 
 def test_patterns_match_what_they_match_in_eventbridge() -> None:

@@ -40,6 +40,9 @@ TABLE: list[Row] = [
     ("$share/desk/#", topics("a/b"), topics("$SYS/a")),
     ("100%_/+", topics("100%_/x"), topics("1000/x", "100%x/x")),
     ("it's/+/\\", topics("it's/x/\\"), topics("it's/x/", "its/x/\\")),
+    ("+/b/#", topics("a/b", "a/b/c", "/b", "b/b/b"), [*topics("a/c/b", "b", "a/bb", "x/y/b", "$a/b", "a/b\n"), {}]),
+    ("a/+/b.c/#", topics("a/x/b.c", "a//b.c/d/e"), topics("a/x/bxc", "a/x/y/b.c", "x/a/x/b.c")),
+    ("+/+/c/#", topics("a/b/c"), topics("a/c", "a/b/b/c")),
     ("a//b", topics("a//b"), topics("a/b", "a/x/b")),
 ]
 
