@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numba as nb
 import numpy as np
@@ -27,7 +27,6 @@ import numpy.typing as npt
 
 from contentcast.matching.index.machine.layout import ABSENT_CODE, GREATEST_CODE, INDEX
 from contentcast.matching.index.values.dictionaries import ABSENT_KEY
-from contentcast.matching.index.values.hash_tables import frozen
 
 _MARGIN: Final = 4
 """Codes kept free at both ends: a key below all points, and above, has a code of its own."""
@@ -118,7 +117,7 @@ class OrderCodes:
     def look_up(self, keys: Ints, codes: Codes, ranks: Codes, grid: Ints | None) -> None:
         """An event column's codes, and its cells in the grid if there is one."""
         heads, shift = self.heads()
-        look_up_keys(self.marks(grid), heads, shift, frozen(keys), codes, ranks)
+        look_up_keys(self.marks(grid), heads, shift, keys, codes, ranks)
 
     def heads(self) -> tuple[Codes, int]:
         """How many points there are up to the beginning of each of many equal stretches, where searching begins; and their
@@ -133,7 +132,7 @@ class OrderCodes:
             bounds[-1] = last
             counts = np.searchsorted(self.points, bounds, "right").astype(np.int32)
             self._heads = counts, shift | min(MOST_STEPS, int(np.diff(counts).max()).bit_length()) << 6
-        return frozen(self._heads[0]), self._heads[1]
+        return self._heads
 
     def marks(self, grid: Ints | None) -> Ints:
         """What a look-up needs of a point, side by side: its key; its code and the cell of the grid that it lies in."""
@@ -142,7 +141,7 @@ class OrderCodes:
             marks = self._fit("marks", np.empty((0, 2), np.int64), len(self.points))[: len(self.points)]
             _mark(self.points, self.codes, _NO_GRID if grid is None else grid, marks)
             self._marks = grid, marks
-        return cast(Ints, frozen(self._marks[1]))
+        return self._marks[1]
 
 
 @nb.njit(nogil=True, cache=True)
