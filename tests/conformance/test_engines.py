@@ -16,13 +16,12 @@ import contentcast as cc
 from contentcast.matching import Engine, Scan
 from contentcast.matching.search_tree import SearchTree
 from contentcast.model import EventBatch, Space
-from contentcast.routing.audience.fast_index import FEW, FastIndex
 from tests.case_files import Case, cases
 from tests.properties.generate import Generator
 
 ENGINES: dict[str, Callable[[Space], Engine]] = {
     "scan": Scan,
-    "index": FastIndex,
+    "index": cc.MatchIndex,
     "search tree": SearchTree,
 }
 
@@ -62,7 +61,7 @@ def test_with_subscriptions_coming_and_going(name: str, random: Random) -> None:
             assert made.match(event) == oracle.match(event), (event, there)
 
 
-@given(st.randoms(use_true_random=False), st.sampled_from([0, 1, 2, FEW, FEW + 1]))
+@given(st.randoms(use_true_random=False), st.sampled_from([0, 1, 2, 24]))
 @settings(max_examples=60)
 @pytest.mark.parametrize("name", ENGINES)
 def test_pairs_of_batches(name: str, random: Random, count: int) -> None:

@@ -17,10 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from contentcast.model import EventBatch
+from contentcast.model.events.parts import cut
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Effect, Send
 from contentcast.wire import Publish
+from contentcast.wire.encodings.header import NO_HEADER, Header
 
 Ints = npt.NDArray[np.int64]
 
@@ -54,26 +55,10 @@ class Exits:
         return self._numbered[1]
 
 
-def cut(events: EventBatch, parts: Sequence[Ints | None]) -> list[EventBatch]:
-    """The events of each part, by their rows (None: all).
-
-    They are taken together and then cut: Arrow needs as long for a take of five events as for one of sixty.
-    """
-    chosen = [rows for rows in parts if rows is not None]
-    together = events.take(np.concatenate(chosen) if len(chosen) > 1 else chosen[0]) if chosen else events
-    found = []
-    begin = 0
-    for rows in parts:
-        if rows is None:
-            found.append(events)
-        else:
-            found.append(together.slice(begin, len(rows)))
-            begin += len(rows)
-    return found
-
-
 def sends(publish: Publish, onward: Sequence[tuple[str, Ints | None]]) -> list[Effect]:
     """The message for each neighbour with its events (None: all of them), for messages without a header."""
+    if all(rows is None for _, rows in onward):
+        return [Send(neighbour, publish) for neighbour, _ in onward]
     parts = cut(publish.events, [rows for _, rows in onward])
     return [
         Send(neighbour, publish if rows is None else Publish(publish.origin, publish.incarnation, publish.serial, events))
@@ -105,13 +90,17 @@ def onward(
     split = Split.of(rows, exits, len(neighbours), alone)
     if not len(split.entries):
         return []
-    lists = pa.ListArray.from_arrays(pa.array(split.offsets), entries(split.entries))
+    # By its buffers: `ListArray.from_arrays` takes 6 us more.
+    values, offsets = entries(split.entries), pa.py_buffer(split.offsets)
+    lists = pa.Array.from_buffers(pa.list_(values.type), len(split.events), [None, offsets], children=[values])
     parts = [(neighbour, begin, end) for neighbour, begin, end in split.parts(neighbours) if end > begin]
     whole = -1 if alone else len(publish.events)
     events = cut(publish.events, [None if end - begin == whole else split.events[begin:end] for _, begin, end in parts])
     effects: list[Effect] = []
+    fresh = publish.header is NO_HEADER
     for (neighbour, begin, end), mine in zip(parts, events, strict=True):
-        header = replace(publish.header, **{field: lists.slice(begin, end - begin)})
+        changed = {field: lists.slice(begin, end - begin)}
+        header = Header(**changed) if fresh else replace(publish.header, **changed)  # `replace` takes 3 us
         effects.append(Send(neighbour, Publish(publish.origin, publish.incarnation, publish.serial, mine, header)))
     return effects
 

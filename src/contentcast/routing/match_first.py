@@ -32,9 +32,10 @@ class MatchFirst(Skeleton):
         """Matches; every subscriber gets each event once."""
         audience = self.interest.audience(publish.events.space)
         found = audience.match(publish.events)
-        rows, places = first_of_each(found, audience.who, len(audience.subscribers[0]))
+        rows, places = first_of_each(found, audience.who, audience.last)
         members = found.rows[places]
-        effects = self._pass_on(publish, audience, rows, members, audience.ids[members])
+        brokers = self.view.exits().numbers_of_origins(audience.origins)[audience.origin[members]]
+        effects = self._pass_on(publish, audience, rows, members, brokers, audience.ids[members])
         return effects if found.steps is None else [Account(publish.events, found.steps), *effects]
 
     def route(self, publish: Publish) -> list[Effect]:
@@ -43,14 +44,19 @@ class MatchFirst(Skeleton):
             return []
         audience = self.interest.audience(publish.events.space)
         ids = lists.flatten().to_numpy()
-        return self._pass_on(publish, audience, rows_of(lists), audience.rows_of_ids(ids), ids)
-
-    def _pass_on(self, publish: Publish, audience: Audience, rows: Ints, members: Ints, ids: Ints) -> list[Effect]:
-        """Event rows[i] is for who asked for ids[i]: row members[i] of the audience, -1 if nobody knows them."""
-        exits = self.view.exits()
+        members = audience.rows_of_ids(ids)
         brokers = np.full(len(members), -1, np.int64)
         known = np.flatnonzero(members >= 0)
-        brokers[known] = exits.numbers_of_origins(audience.origins)[audience.origin[members[known]]]
+        brokers[known] = self.view.exits().numbers_of_origins(audience.origins)[audience.origin[members[known]]]
+        return self._pass_on(publish, audience, rows_of(lists), members, brokers, ids)
+
+    def _pass_on(
+        self, publish: Publish, audience: Audience, rows: Ints, members: Ints, brokers: Ints, ids: Ints
+    ) -> list[Effect]:
+        """Event rows[i] is for who asked for ids[i]: row members[i] of the audience, at the broker of this number; -1 if nobody
+        knows them.
+        """
+        exits = self.view.exits()
         effects: list[Effect] = []
         here = np.flatnonzero(brokers == exits.here)
         if len(here):

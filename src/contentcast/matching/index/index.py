@@ -46,6 +46,7 @@ Ints = npt.NDArray[np.int64]
 
 MOST_IDS: Final = 2**62
 """Ids are from 0 up to, and without, this number."""
+_NO_STAMPS: Final = np.zeros(0, np.int64)
 
 
 class CellIndex:
@@ -228,6 +229,10 @@ class CellIndex:
 
     def match(self, records: pa.RecordBatch) -> Matches:
         """The matches of a batch, in one piece."""
+        if records.num_rows <= self.limits.few_events:
+            found = self._match_few(records)
+            if found is not None:
+                return found
         pieces = [found for _, found in self.match_split(records, 1, map)]
         if len(pieces) == 1:
             return pieces[0]
@@ -235,6 +240,22 @@ class CellIndex:
         ends = [each.ends + bases[at] for at, each in enumerate(pieces)]
         ids = np.concatenate([np.zeros(0, np.int64), *(each.ids for each in pieces)])
         return Matches(np.concatenate([np.zeros(0, np.int64), *ends]), ids, ids, self.limits)
+
+    def _match_few(self, records: pa.RecordBatch) -> Matches | None:
+        """As `match_split` does it, with as few calls as there can be; None if there are more matches than expected."""
+        views, count = self._views or self.views(), records.num_rows
+        room = int(2 * self._per_event * count) + 2 * layout.BLOCK
+        if room >= self.limits.streamed_from:
+            return None
+        _alive, batch = encode(views, records, self.guard, self.limits)
+        several = self.store.several_count
+        out, ends = np.empty(room + layout.SLACK, np.int64), np.empty(count, np.int64)
+        stamps = np.zeros(several, np.int64) if several else _NO_STAMPS
+        if match_many(views.header_at, batch, 0, count, out, ends, False, stamps) < count:
+            return None
+        found = int(ends[-1]) if count else 0
+        self._per_event += (found / max(1, count) - self._per_event) * count / self.limits.few_events
+        return Matches(ends, out[:found], out, self.limits)
 
     def match_split(self, records: pa.RecordBatch, parts: int, run: Run) -> list[tuple[int, Matches]]:
         """The matches of a batch, which is encoded once and matched in this many parts: one or more pieces of each, in order.
@@ -267,7 +288,7 @@ class CellIndex:
         return self.one
 
     def _match_range(
-        self, views: Views, batch: Ints, begin: int, end: int, most: int | None, events: int
+        self, views: Views, batch: int, begin: int, end: int, most: int | None, events: int
     ) -> Iterator[tuple[int, Matches]]:
         """The events of a batch from `begin` to `end`. Without `most`, with room for as many ids as this many `events` will
         have, if they have as many as those so far, or as those of the batch before.
@@ -284,7 +305,7 @@ class CellIndex:
             out = result_buffer(room + layout.SLACK)
             if most is not None:
                 out = out[: room + layout.SLACK]
-            following = match_many(views.header, batch, done, until, out, ends, room >= self.limits.streamed_from, stamps)
+            following = match_many(views.header_at, batch, done, until, out, ends, room >= self.limits.streamed_from, stamps)
             stamps[:] = 0
             if following == done:
                 room = 2 * room + layout.BLOCK  # not even one event fits; a cell's ids are counted before they are tested

@@ -39,6 +39,8 @@ class Limits:
     """Text values whose answers are kept between batches, of all attributes together."""
     most_tried: int = 20_000
     """How often new text tests are tried on values that were asked for before, some 20 ms; if more often, all is forgotten."""
+    few_events: int = 1024
+    """Batches of at most this many events are matched with one call, without preparing for many pieces."""
     streamed_from: int = 3 << 20
     """Ids from which on results are written past the caches: they would not stay there until somebody reads them."""
 

@@ -23,9 +23,9 @@ from weakref import ref
 
 import numpy as np
 
+from contentcast.match_index import MatchIndex
 from contentcast.model import EventBatch, Space
 from contentcast.model.predicates.table import PredicateTable
-from contentcast.routing.audience.fast_index import FastIndex
 from contentcast.routing.audience.members import NOBODY, Arrival, Audience, Bools, Found, Ints, Members, joined
 
 LEAST_SWEPT: Final = 64
@@ -38,7 +38,7 @@ class SharedIndex:
     """The rows of all audiences that were made from one."""
 
     def __init__(self, space: Space) -> None:
-        self.index = FastIndex(space)
+        self.index = MatchIndex(space)
         self._held: list[ref[Bools]] = []
         """The `living` of each audience; one that nobody holds any more is gone from here too."""
         self._there = np.empty(0, bool)
@@ -89,7 +89,7 @@ class IndexAudience(Audience):
         return cls(space, *NOBODY, SharedIndex(space))
 
     def match(self, events: EventBatch) -> Found:
-        return Found(*self.shared.index.match_rows(events), None)
+        return Found(*self.shared.index.match_offsets(events), None)
 
     def free_rows(self, living: Bools, count: int) -> Ints:
         return self.shared.rows(count)

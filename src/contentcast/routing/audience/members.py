@@ -126,6 +126,11 @@ class Audience:
         return list(numbers), np.array(rows, np.int64)
 
     @cached_property
+    def last(self) -> Ints:
+        """Scratch of `pairs`, see `stamps`."""
+        return stamps(len(self.subscribers[0]))
+
+    @cached_property
     def who(self) -> Ints:
         """For each row the number of its subscriber, -1 for a row that is not living."""
         return np.where(self.living, self.subscribers[1], -1)
@@ -198,6 +203,14 @@ def joined(arrivals: list[Arrival]) -> Arrival:
     if len(arrivals) == 1:
         return arrivals[0]
     return Arrival(np.concatenate([each.rows for each in arrivals]), PredicateTable.concat([each.table for each in arrivals]))
+
+
+def stamps(subscribers: int) -> Ints:
+    """For each subscriber the number of the last event that was theirs, counted from 1 on through all batches; at the end, how
+    many events there were. So each subscriber is found once for each event, and nothing is sorted, nor cleared for the next
+    batch, which took longer than to match one event.
+    """
+    return np.zeros(subscribers + 1, np.int64)
 
 
 def _longer(array: npt.NDArray[Any], more: int) -> npt.NDArray[Any]:

@@ -17,10 +17,10 @@ def serve(clients: Audience, events: EventBatch) -> list[Effect]:
         return []
     found = clients.match(events)
     effects: list[Effect] = [] if found.steps is None else [Account(events, found.steps)]
-    return effects + deliveries(events, found, clients.who, clients.subscribers[0])
+    return effects + deliveries(events, found, clients, clients.who)
 
 
-def deliveries(events: EventBatch, found: Found, who: Ints, names: list[str]) -> list[Effect]:
-    """Hands each event to whom its rows belong: row r to names[who[r]], or to nobody here if that is -1."""
-    rows, places = first_of_each(found, who, len(names))
-    return [Deliver(events, rows, who[found.rows[places]], names)] if len(rows) else []
+def deliveries(events: EventBatch, found: Found, audience: Audience, who: Ints) -> list[Effect]:
+    """Hands each event to whom its rows belong: row r to subscriber who[r] of the audience, or to nobody here if that is -1."""
+    rows, places = first_of_each(found, who, audience.last)
+    return [Deliver(events, rows, who[found.rows[places]], audience.subscribers[0])] if len(rows) else []

@@ -20,11 +20,10 @@ import numpy as np
 from contentcast.model import EventBatch
 from contentcast.network.topology import Topology
 from contentcast.routing.audience import Audience
-from contentcast.routing.audience.pairs import words_of_events
-from contentcast.routing.audience.serving import deliveries
-from contentcast.routing.contract import Effect
+from contentcast.routing.audience.pairs import Onward, clients_and_links
+from contentcast.routing.contract import Deliver, Effect
 from contentcast.routing.link_matching.masks import VirtualLinks, Words, link_words
-from contentcast.routing.link_matching.starts import Ints, Onward, Start
+from contentcast.routing.link_matching.starts import Ints, Start
 
 
 @dataclass(slots=True)
@@ -44,7 +43,8 @@ class Indexed:
         words = link_words(links, audience.origins)[audience.origin]
         words[~audience.living] = 0
         here = audience.origins.index(broker) if broker in audience.origins else -1
-        return cls(audience, links, words, np.where(audience.origin == here, audience.who, -1), starts)
+        who = np.where(audience.origin == here, audience.who, -1)
+        return cls(audience, links, words, who, starts)
 
     def start(self, publisher: str) -> Start | None:
         """None: this network has no such broker."""
@@ -56,5 +56,6 @@ class Indexed:
     def ways(self, events: EventBatch, start: Start) -> tuple[list[Effect], Onward]:
         """What the clients here get, and the events for each neighbour."""
         found = self.audience.match(events)
-        served = deliveries(events, found, self.who, self.audience.subscribers[0])
-        return served, start.onward(words_of_events(found, self.words))
+        audience = self.audience
+        rows, who, onward = clients_and_links(found, self.who, audience.last, self.words, start.masks, start.neighbours)
+        return [Deliver(events, rows, who, audience.subscribers[0])] if len(rows) else [], onward

@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.routing.audience.pairs import rows_of_links
+from contentcast.routing.audience.pairs import Onward, rows_of_links
 from contentcast.routing.link_matching.masks import VirtualLinks, Words
 
 Ints = npt.NDArray[np.int64]
-Onward = list[tuple[str, Ints | None]]
 NONE: Final = np.empty(0, np.int64)
 
 

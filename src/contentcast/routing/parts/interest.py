@@ -24,6 +24,7 @@ import numpy.typing as npt
 from contentcast.model import EventBatch, Space, SubscriptionBatch
 from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audience.audiences import Audiences
+from contentcast.routing.audience.members import stamps
 from contentcast.routing.audience.pairs import first_of_each
 from contentcast.routing.contract import Effect, Input, SetTimer, Timer, TimerFired
 from contentcast.routing.parts.local import Local
@@ -171,7 +172,9 @@ class Interests:
         """The brokers whose clients want some of these events, and for each of them which rows."""
         audience = self.audience(events.space)
         found = audience.match(events)
-        events_found, places = first_of_each(found, np.where(audience.living, audience.origin, -1), len(audience.origins))
+        events_found, places = first_of_each(
+            found, np.where(audience.living, audience.origin, -1), stamps(len(audience.origins))
+        )
         owners = audience.origin[found.rows[places]]
         return [(audience.origins[each], events_found[owners == each]) for each in np.unique(owners).tolist()]
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from contentcast.model import EventBatch, Ranges, Space
 from contentcast.model.events.event_batch import outside
+from contentcast.model.events.parts import Part
 from contentcast.model.values.keys import key_ends, value_of
 from contentcast.model.values.kinds import TIMESTAMP, Value
 from contentcast.wire.fields import Reader, WireError
@@ -59,9 +60,17 @@ def layout(space: Space) -> Layout:
 
 
 def encode_rows(batch: EventBatch) -> bytes:
+    if isinstance(batch, Part):
+        rows = batch.of_whole(_rows)  # an event is written once, however many links it leaves by
+        if rows is not None:
+            return b"".join([rows[row] for row in batch.rows.tolist()])
+    return b"".join(_rows(batch))
+
+
+def _rows(batch: EventBatch) -> list[bytes]:
     plan = layout(batch.space)
     columns = [_cells(kind, batch.records.column(at)) for at, (_, kind, _) in enumerate(plan.attributes)]
-    parts: list[bytes] = []
+    rows: list[bytes] = []
     for row, number in enumerate(batch.ids.to_pylist()):
         present = 0
         values: list[bytes] = []
@@ -70,8 +79,8 @@ def encode_rows(batch: EventBatch) -> bytes:
             if cell is not None:
                 present |= 1 << at
                 values.append(cell)
-        parts += (_LONG.pack(number), present.to_bytes(plan.presence_bytes, "little"), *values)
-    return b"".join(parts)
+        rows.append(b"".join((_LONG.pack(number), present.to_bytes(plan.presence_bytes, "little"), *values)))
+    return rows
 
 
 def _cells(kind: str, column: pa.Array) -> list[bytes | None]:

@@ -8,8 +8,6 @@ For an array that it allocates or is given, Numba counts them wherever the array
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba as nb
 import numpy as np
 from llvmlite import ir
@@ -57,18 +55,6 @@ def int_line(address, count):
     return nb.carray(pointer(address), (count,), np.int32)
 
 
-def planes(columns: int, *wanted: tuple[int, Any]) -> tuple[list[int], list[Any]]:
-    """Addresses and lengths of planes of so many rows each, and the planes, all in one piece of memory.
-
-    Asking NumPy for an array's address takes a microsecond, so it is asked once.
-    """
-    sizes = [-(-rows * columns * np.dtype(kind).itemsize // 64) * 64 for rows, kind in wanted]
-    piece = np.empty(max(1, sum(sizes)), np.uint8)
-    address, begin = piece.__array_interface__["data"][0], 0
-    found: list[int] = []
-    views = []
-    for (rows, kind), size in zip(wanted, sizes, strict=True):
-        found += (address + begin, rows, columns)
-        views.append(np.ndarray((rows, columns), kind, piece, begin))
-        begin += size
-    return found, views
+@nb.njit(nogil=True, cache=True, inline="always")
+def byte_line(address, count):
+    return nb.carray(pointer(address), (count,), np.uint8)

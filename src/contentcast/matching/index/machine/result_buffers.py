@@ -30,9 +30,11 @@ _free: deque[tuple[int, int, mmap.mmap]] = deque()
 """The buffers that wait: size, how much of it was ever used, and the memory. The one given back last stands at the end."""
 
 
-def result_buffer(count: int) -> npt.NDArray[np.int64]:
-    """An array of at least so many numbers, holding anything, that begins a line of 64 bytes."""
+def result_buffer(count: int, *, in_lines: bool = True) -> npt.NDArray[np.int64]:
+    """An array of at least so many numbers, holding anything, that begins a line of 64 bytes, if it has to be `in_lines`."""
     wanted = 8 * count
+    if wanted < SMALLEST and not in_lines:
+        return np.empty(count, np.int64)
     if wanted < SMALLEST or not hasattr(mmap, "MAP_PRIVATE"):
         found = np.empty(count + 8, np.int64)
         return found[-found.ctypes.data // 8 % 8 :]

@@ -1,6 +1,6 @@
-"""A batch of events becomes numbers: codes in words, order codes and grid cells, keys, and answers to text tests.
+"""A batch of events as the kernel reads it: its columns as numbers (`coders`), and the answers to text tests.
 
-Each column that some subscription constrains is encoded once for the batch, whatever the number of subscriptions.
+Text tests are answered by what is remembered of each text that came before (`text_tests`); everything else is one call.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from contentcast.matching.index.limits import Limits
-from contentcast.matching.index.machine import layout
-from contentcast.matching.index.machine.raw_arrays import planes
-from contentcast.matching.index.matching.kernel_call import addresses
+from contentcast.matching.index.machine.arrow_arrays import exported
+from contentcast.matching.index.matching.coders import encode_columns, piece_size
+from contentcast.matching.index.matching.kernel_call import EVENTS, EVENTS_SIZE, addresses
 from contentcast.matching.index.matching.views import Views
-from contentcast.matching.index.values.dictionaries import column_keys
-from contentcast.matching.index.values.entries import Attributes
+from contentcast.model.errors import EventError
+from contentcast.model.space import Space
 
 Ints = npt.NDArray[np.int64]
 
@@ -27,53 +27,53 @@ _NO_TEXTS: Final = (
     np.zeros(1, np.int64),
 )  # fmt: skip
 """What an encoded batch has where no entry tests texts."""
-_AT_NO_TEXTS: Final = addresses(_NO_TEXTS)
+_AT_NO_TEXTS: Final = np.array(addresses(_NO_TEXTS), np.int64)
+_IN_PLACE: Final = np.zeros(0, np.int64)
+"""Each column stands where the space has its attribute."""
 
 
 def encode(
     views: Views, records: pa.RecordBatch, guard: AbstractContextManager[Any], limits: Limits
-) -> tuple[layout.Events, Ints]:
-    """The batch as the kernel reads it, and the addresses of its arrays.
+) -> tuple[tuple[Any, ...], int]:
+    """What keeps the encoded batch alive, and its address.
 
     The columns have the space's types; a missing one is absent everywhere. `guard` is held while text answers are learnt.
     """
-    filing = views.filing
-    attributes, kinds = filing.attributes, filing.attributes.space.kinds
-    count, names = records.num_rows, records.schema.names
-
-    def column(name: str) -> pa.Array:
-        return records.column(names.index(name)) if name in names else pa.nulls(count, kinds[name].arrow)
-
-    batch, (words, codes, ranks, set_keys) = planes(
-        count, (filing.plan.words, np.int64), (len(views.code_column), np.int32), (len(views.code_column), np.int32),
-        (len(views.key_column), np.int64),
-    )  # fmt: skip
-    words[:] = 0
-    for name, dictionary in attributes.dictionaries.items():
-        if dictionary.bits:  # else no entry uses it yet
-            dictionary.look_up(column(name), words[dictionary.word])
-    for name, at in views.code_column.items():
-        keys = column_keys(kinds[name], column(name))
-        filing.order_codes[name].look_up(keys, codes[at], ranks[at], filing.plan.cuts(name))
-    for name, at in views.key_column.items():
-        set_keys[at] = column_keys(kinds[name], column(name))
+    space = views.filing.attributes.space
+    places = _IN_PLACE if records.schema.equals(space.arrow_schema) else _places(space, records)
+    piece = np.empty(piece_size(views.coders, records.num_rows), np.int64)
+    batch, _held = exported(records)
+    address = encode_columns(views.coders, places, batch, records.num_rows, _AT_NO_TEXTS, piece)
+    if address < 0:
+        raise EventError(f"event {~address}: NaN is not a value; leave it null if it is unknown")
     if not views.text_column:
-        return layout.Events(words, codes, ranks, set_keys, *_NO_TEXTS), np.array(batch + _AT_NO_TEXTS, np.int64)
+        return (piece,), address
     with guard:
-        texts = _text_answers(attributes, views.text_column, column, count, limits)
-    return layout.Events(words, codes, ranks, set_keys, *texts), np.array(batch + addresses(texts), np.int64)
+        texts = _text_answers(views, records, limits)
+    piece[EVENTS.text_value : EVENTS_SIZE] = addresses(texts)
+    return (piece, *texts), address
 
 
-def _text_answers(
-    attributes: Attributes, text_column: dict[str, int], column: Any, count: int, limits: Limits
-) -> tuple[Any, ...]:
+def _places(space: Space, records: pa.RecordBatch) -> Ints:
+    """For each attribute the place of its column, or -1."""
+    names = records.schema.names
+    places = [names.index(name) if name in names else -1 for name in space.names]
+    for (name, kind), place in zip(space.kinds.items(), places, strict=True):
+        if place >= 0 and records.schema.field(place).type != kind.arrow:
+            raise EventError(f"the column {name} is {records.schema.field(place).type}; {space.name} has {kind.arrow} there")
+    return np.array(places, np.int64)
+
+
+def _text_answers(views: Views, records: pa.RecordBatch, limits: Limits) -> tuple[Any, ...]:
     """For each text column the row of each value among the answers, and the answers."""
+    attributes, names = views.filing.attributes, records.schema.names
     answers = attributes.answers
-    values = np.full((len(text_column), count), -1, np.int64)
+    values = np.full((len(views.text_column), records.num_rows), -1, np.int64)
     if answers.count > limits.most_remembered:
         answers.forget()
-    for name in text_column:  # all of them first: one may have to forget what the others know
+    for name in views.text_column:  # all of them first: one may have to forget what the others know
         attributes.texts[name].catch_up()
-    for name, at in text_column.items():
-        values[at] = attributes.texts[name].rows_of(column(name))
+    for name, at in views.text_column.items():
+        if name in names:
+            values[at] = attributes.texts[name].rows_of(records.column(names.index(name)))
     return values, answers.holds_start, answers.fails_start, answers.holds, answers.fails, np.array([answers.most])

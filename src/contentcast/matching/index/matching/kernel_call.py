@@ -48,8 +48,9 @@ def _offsets(struct: Any) -> Any:
     return struct(*range(0, 3 * len(struct._fields), 3))
 
 
-_GROUPS, _CELLS, _BITS, _EVENTS, _TEXTS = (_offsets(each) for each in (Groups, Cells, Bits, Events, Texts))
-_GROUPS_SIZE, _CELLS_SIZE, _BITS_SIZE, _TEXTS_SIZE = (3 * len(each._fields) for each in (Groups, Cells, Bits, Texts))
+_GROUPS, _CELLS, _BITS, EVENTS, _TEXTS = (_offsets(each) for each in (Groups, Cells, Bits, Events, Texts))
+_GROUPS_SIZE, _CELLS_SIZE, _BITS_SIZE = (3 * len(each._fields) for each in (Groups, Cells, Bits))
+EVENTS_SIZE, _TEXTS_SIZE = 3 * len(Events._fields), 3 * len(Texts._fields)
 _INT32 = {("Cells", "arena"), ("Bits", "ids"), ("Events", "codes"), ("Events", "ranks")}
 _INT32 |= {(struct, name) for struct in ("Events", "Texts") for name in ("holds", "fails")}
 """The fields whose arrays are of 32-bit numbers; all others are of 64 bits."""
@@ -126,15 +127,16 @@ def _index_arrays(header):
 
 
 @nb.njit(nogil=True, cache=True)
-def match_many(header, batch, begin, end, out, ends, streaming, stamps):
-    """`kernel.match` for a batch, given as the addresses of its `Events`."""
+def match_many(header_at, batch_at, begin, end, out, ends, streaming, stamps):
+    """`kernel.match` for an index and a batch, both given by the address of their addresses."""
+    header, batch = long_line(header_at, MOST_NUMBERS), long_line(batch_at, EVENTS_SIZE)
     groups, cells, bits, _ = _index_arrays(header)
     events = Events(
-        words=_plane(batch, _EVENTS.words), codes=_short_plane(batch, _EVENTS.codes), ranks=_short_plane(batch, _EVENTS.ranks),
-        keys=_plane(batch, _EVENTS.keys), text_value=_plane(batch, _EVENTS.text_value),
-        holds_start=_line(batch, _EVENTS.holds_start), fails_start=_line(batch, _EVENTS.fails_start),
-        holds=_short_line(batch, _EVENTS.holds), fails=_short_line(batch, _EVENTS.fails),
-        most_texts=_line(batch, _EVENTS.most_texts),
+        words=_plane(batch, EVENTS.words), codes=_short_plane(batch, EVENTS.codes), ranks=_short_plane(batch, EVENTS.ranks),
+        keys=_plane(batch, EVENTS.keys), text_value=_plane(batch, EVENTS.text_value),
+        holds_start=_line(batch, EVENTS.holds_start), fails_start=_line(batch, EVENTS.fails_start),
+        holds=_short_line(batch, EVENTS.holds), fails=_short_line(batch, EVENTS.fails),
+        most_texts=_line(batch, EVENTS.most_texts),
     )  # fmt: skip
     most, largest = header[MOST_OUTPUT] if streaming else np.int64(0), header[LARGEST_CELL]
     scratch = np.empty(kernel.scratch_size(groups, bits, events.most_texts[0], end - begin, largest, most), np.int64)

@@ -29,8 +29,9 @@ class Matches:
 
     def rows(self, first: int = 0) -> Ints:
         """For each id the number of its event, counting from `first`."""
-        rows = result_buffer(len(self.ids) + layout.SLACK)
-        fill_rows(self.ends, rows, first, len(self.ids) >= self.limits.streamed_from)
+        streaming = len(self.ids) >= self.limits.streamed_from
+        rows = result_buffer(len(self.ids) + layout.SLACK, in_lines=streaming)
+        fill_rows(self.ends, rows, first, streaming)
         return rows[: len(self.ids)]
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from contentcast.matching.index.cells.filing import Filing
 from contentcast.matching.index.cells.groups import Group, group_arrays
 from contentcast.matching.index.machine import layout
+from contentcast.matching.index.matching.coders import coders_of
 from contentcast.matching.index.matching.kernel_call import addresses, struct_addresses
 from contentcast.matching.index.values.entries import Attributes
 
@@ -20,10 +21,14 @@ Ints = npt.NDArray[np.int64]
 
 
 class Views(NamedTuple):
-    """`header` as `kernel_call` describes it; the columns are those of codes, of keys and of text answers."""
+    """`header`, as `kernel_call` describes it, stands at `header_at`; `coders` are described in their module; the columns are
+    those of codes, of keys and of text answers.
+    """
 
     filing: Filing
     header: Ints
+    header_at: int
+    coders: Ints
     code_column: dict[str, int]
     key_column: dict[str, int]
     text_column: dict[str, int]
@@ -33,8 +38,6 @@ class Views(NamedTuple):
 def views_of(filing: Filing) -> Views:
     """The index as it is now."""
     attributes, store = filing.attributes, filing.store
-    for dictionary in attributes.dictionaries.values():
-        dictionary.table()  # made now, by one thread
     code_column, key_column = _columns(store.groups)
     text_column = {name: at for at, name in enumerate(attributes.texts)}
     groups = group_arrays(store.groups, code_column, key_column, text_column)
@@ -60,7 +63,9 @@ def views_of(filing: Filing) -> Views:
         *addresses(tables),
     ]
     alive = (*groups, *cells, *bits, *tables)
-    return Views(filing, np.array(header, np.int64), code_column, key_column, text_column, alive)
+    coders, made = coders_of(filing, code_column, key_column), np.array(header, np.int64)
+    at = made.__array_interface__["data"][0]
+    return Views(filing, made, at, coders, code_column, key_column, text_column, alive)
 
 
 def _columns(groups: list[Group]) -> tuple[dict[str, int], dict[str, int]]:

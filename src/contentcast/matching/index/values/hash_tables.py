@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from contentcast.matching.index.machine.arrow_arrays import buffer_of, exported, offset_of, validity
+from contentcast.matching.index.machine.raw_arrays import byte_line, int_line, long_line, longs
 from contentcast.matching.index.machine.simd import load_eight
 
 Ints = npt.NDArray[np.int64]
@@ -47,10 +49,19 @@ class KeyTable:
     direct: Any = field(default_factory=lambda: np.zeros(0, np.int32))
     least: int = 0
     count: int = 0
+    _numbers: Ints | None = None
+
+    def numbers(self) -> Ints:
+        """The table as kernels get it: its arrays by address. Good until keys are added; the table keeps the arrays."""
+        if self._numbers is None:
+            at = [each.__array_interface__["data"][0] for each in (self.keys, self.codes, self.direct)]
+            self._numbers = np.array([at[0], len(self.keys), at[1], at[2], len(self.direct), self.least], np.int64)
+        return self._numbers
 
     def add(self, keys: Ints, first_code: int) -> None:
         """Add new keys with the codes from `first_code` on. If it fails, the keys do not count and must be added again."""
         count, new_codes = self.count + len(keys), np.arange(first_code, first_code + len(keys), dtype=np.int32)
+        self._numbers = None
         if 4 * count > len(self.keys):
             held, size = self.codes > 0, _slots_for(count)
             slots, codes = np.zeros(size, np.int64), np.zeros(size, np.int32)
@@ -68,8 +79,8 @@ class KeyTable:
 
     def look_up(self, keys: Ints, column: pa.Array | None, word: Ints, shift: int) -> None:
         """word[i] |= code of keys[i] << shift. Where the column is null, the code is 0."""
-        valid, first = (_NO_BYTES, 0) if column is None else _validity(column)
-        _code_keys(self.keys, self.codes, self.direct, self.least, frozen(keys), valid, first, word, shift)
+        address, _held = (0, None) if column is None else exported(column)
+        code_keys(self.numbers(), keys if keys.flags.writeable else keys.copy(), address, word, shift)
 
 
 @dataclass(slots=True)
@@ -84,9 +95,18 @@ class TextTable:
     text: Any = field(default_factory=lambda: np.zeros(_PADDING, np.uint8))
     starts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
     count: int = 0
+    _numbers: Ints | None = None
+
+    def numbers(self) -> Ints:
+        """The table as kernels get it: its arrays by address. Good until texts are added; the table keeps the arrays."""
+        if self._numbers is None:
+            found = [(each.__array_interface__["data"][0], len(each)) for each in (self.slots, self.text, self.starts)]
+            self._numbers = np.array(found, np.int64).reshape(-1)
+        return self._numbers
 
     def add(self, values: list[Any]) -> None:
         """Add texts; their numbers follow the last one. If it fails, the texts do not count and must be added again."""
+        self._numbers = None
         raw = [each.encode() if isinstance(each, str) else each for each in values]
         starts = self.starts[self.count] + np.concatenate([[0], np.cumsum([len(each) for each in raw])])
         self.starts = grown(self.starts, self.count, starts)
@@ -99,23 +119,9 @@ class TextTable:
 
     def look_up(self, column: pa.Array, first_code: int, word: Ints, shift: int) -> None:
         """word[i] |= code of the column's text i << shift. The text with the number n has the code first_code + n."""
-        valid, first = _validity(column)
-        _, offsets, text = column.buffers()
-        if not len(column):
-            return
-        places = frozen(np.frombuffer(offsets, np.int32))
-        data = frozen(np.frombuffer(text, np.uint8)) if text is not None else _NO_BYTES
-        _code_texts(
-            self.slots, self.text, self.starts, first_code, data, places, column.offset, valid, first, word, shift,
-        )  # fmt: skip
-
-
-def _validity(column: pa.Array) -> tuple[Any, int]:
-    """The validity bitmap of the column and the bit where the column begins; empty if no value is null."""
-    bits = column.buffers()[0]
-    if bits is None or column.null_count == 0:
-        return _NO_BYTES, 0
-    return frozen(np.frombuffer(bits, np.uint8)), column.offset
+        if len(column):
+            address, _held = exported(column)
+            code_texts(self.numbers(), first_code, address, word, shift)
 
 
 def frozen(array: Any) -> Any:
@@ -125,9 +131,6 @@ def frozen(array: Any) -> Any:
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
-
-
-_NO_BYTES: Any = frozen(np.zeros(0, np.uint8))
 
 
 def grown(array: Any, begin: int, values: Any) -> Any:
@@ -160,7 +163,11 @@ def _put_keys(slots, codes, keys, new_codes):
 
 
 @nb.njit(nogil=True, cache=True)
-def _code_keys(slots, codes, direct, least, keys, valid, first, word, shift):
+def code_keys(table, keys, column, word, shift):
+    """word |= code << shift for each key that is there; `table` as `KeyTable.numbers` has it, `column` an Arrow array or 0."""
+    valid, first = validity(column, len(word)), offset_of(column)
+    slots, codes, direct = long_line(table[0], table[1]), int_line(table[2], table[1]), int_line(table[3], table[4])
+    least = table[5]
     size, span = np.int64(len(slots)), _INDEX(len(direct))
     for i in range(_INDEX(len(keys) if span > 0 else 0)):
         place = _INDEX(keys[i] - least)
@@ -208,11 +215,16 @@ def _put_texts(slots, text, starts, first, end):
 # Indices are unsigned. Numba lets a negative index count from the end and checks for it at each access: signed indices took 1.6
 # times as long.
 @nb.njit(nogil=True, cache=True)
-def _code_texts(slots, text, starts, first_code, data, places, offset, valid, first, word, shift):
+def code_texts(table, first_code, column, word, shift):
+    """word |= code << shift for each text that is there; `table` as `TextTable.numbers` has it, `column` an Arrow array."""
+    slots, text, starts = longs(table[0], table[1], 2), byte_line(table[2], table[3]), long_line(table[4], table[5])
+    first, valid = offset_of(column), validity(column, len(word))
+    places = int_line(buffer_of(column, 1) + 4 * first, len(word) + 1)
+    data = byte_line(buffer_of(column, 2), places[len(word)])  # nobody says where the buffer ends, so what is used is its end
     last_slot, last_eight = _INDEX(len(slots) - 1), np.int64(len(data)) - 8
-    end = np.int64(places[_INDEX(offset)])
+    end = np.int64(places[0])
     for i in range(_INDEX(len(word))):
-        begin, end = end, np.int64(places[_INDEX(offset) + i + _INDEX(1)])
+        begin, end = end, np.int64(places[i + _INDEX(1)])
         length = end - begin
         if len(valid) > 0:
             bit = _INDEX(first) + i

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numba as nb
 import numpy as np
@@ -28,7 +28,6 @@ import numpy.typing as npt
 
 from contentcast.matching.index.machine.layout import ABSENT_CODE, GREATEST_CODE, INDEX
 from contentcast.matching.index.values.dictionaries import ABSENT_KEY
-from contentcast.matching.index.values.hash_tables import frozen
 
 _MARGIN: Final = 4
 """Codes that stay free at both ends: a key below all points and a key above all points have codes of their own."""
@@ -120,7 +119,7 @@ class OrderCodes:
     def look_up(self, keys: Ints, codes: Codes, ranks: Codes, grid: Ints | None) -> None:
         """Write the codes of an event column, and its cells in the grid if there is a grid."""
         heads, shift = self.heads()
-        look_up_keys(self.marks(grid), heads, shift, frozen(keys), codes, ranks)
+        look_up_keys(self.marks(grid), heads, shift, keys, codes, ranks)
 
     def heads(self) -> tuple[Codes, int]:
         """Where a search begins. The keys from the least to the greatest point are cut into equal stretches; heads[s] counts
@@ -138,7 +137,7 @@ class OrderCodes:
             bounds[-1] = last
             counts = np.searchsorted(self.points, bounds, "right").astype(np.int32)
             self._heads = counts, shift | min(MOST_STEPS, int(np.diff(counts).max()).bit_length()) << 6
-        return frozen(self._heads[0]), self._heads[1]
+        return self._heads
 
     def marks(self, grid: Ints | None) -> Ints:
         """What a search reads of each point, side by side: [key, code << 32 | cell of the grid]."""
@@ -147,7 +146,7 @@ class OrderCodes:
             marks = self._fit("marks", np.empty((0, 2), np.int64), len(self.points))[: len(self.points)]
             _mark(self.points, self.codes, _NO_GRID if grid is None else grid, marks)
             self._marks = grid, marks
-        return cast(Ints, frozen(self._marks[1]))
+        return self._marks[1]
 
 
 @nb.njit(nogil=True, cache=True)
