@@ -6,6 +6,7 @@ the canonical form.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import contentcast as cc
 from contentcast.matching.scan import truth
 from contentcast.model.predicates.spelling import tree_of
-from contentcast.rules import translate
+from contentcast.rules import RuleError, translate
 
 TEXTS = st.sampled_from(["", "a", "b", "ab", "ba", "abc", "a%", "a_b", "\\", "a*b", "it's", "B"])
 INTS = st.integers(-3, 3)
@@ -432,3 +433,81 @@ def test_topics(filter: str, topic: str) -> None:
     asked, given_levels = filter.split("/"), topic.split("/")
     hidden = topic.startswith("$") and asked[0] in ("+", "#")
     agrees("topic", filter, {"topic": topic}, topic_matches(asked, given_levels) and not hidden, space=TOPIC_SPACE)
+
+
+# --- whatever comes in
+
+WORDS = [
+    "s",
+    "n",
+    "y",
+    "AND",
+    "OR",
+    "NOT",
+    "(",
+    ")",
+    "=",
+    "<>",
+    "!=",
+    "<",
+    "'a'",
+    '"a"',
+    "5",
+    "-",
+    "IN",
+    "LIKE",
+    "IS",
+    "NULL",
+    "EXISTS",
+    "XOR",
+]
+WORDS += [
+    "BETWEEN",
+    ",",
+    "LENGTH(",
+    "LEFT(s,",
+    "1e999",
+    "0x",
+    "'",
+    "{",
+    "}",
+    "=~",
+    "!~",
+    "\\",
+    "/",
+    "+",
+    "#",
+    "$share",
+    "\0",
+    "😀",
+    "\ud800",
+    "[",
+    "?",
+]
+NOISE = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join) | st.text(max_size=12)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from([*WORDS, "prefix", "numeric"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["s", "n", "y", "$or", "prefix", "numeric", "anything-but", "exists", "cidr", "x-match", "?"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(["cesql", "jms", "matchers", "topic"]), NOISE)
+def test_whatever_text_comes_in_a_rule_error_or_a_predicate_comes_out(source: str, text: str) -> None:
+    with contextlib.suppress(RuleError):
+        translate(TOPIC_SPACE if source == "topic" else SPACE, source, text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(["eventbridge", "headers", "matchers"]), JSON)
+def test_whatever_json_comes_in_a_rule_error_or_a_predicate_comes_out(source: str, rule: Any) -> None:
+    with contextlib.suppress(RuleError):
+        translate(SPACE, source, rule)

@@ -32,7 +32,7 @@ def test_a_column_of_patterns_is_translated_and_matched(spark: SparkSession) -> 
         assert found[number]["reason"] is None
     assert found[2]["predicate"] is None
     assert found[2]["reason"].startswith("state[0]: state is a string")
-    assert found[4]["reason"] == "there is no rule (null)"
+    assert found[4]["reason"] == "the whole rule: there is no rule (null)"
 
     events = spark.createDataFrame(
         [("shop", "open", 7), ("web", "closed", 9), ("web", "open", 6)], "source STRING, state STRING, count BIGINT"

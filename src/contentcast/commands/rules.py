@@ -92,8 +92,8 @@ def _subscriptions(found: Translated) -> list[dict[str, Any]]:
     own = all(isinstance(rule.name, int) for rule, _ in found.done)
     named = any(isinstance(rule.name, str) for rule, _ in found.done)
     rows = []
-    for rule, translation in found.done:
-        row: dict[str, Any] = {"subscription": rule.name if own else rule.number, "predicate": translation.text}
+    for rule, text in found.done:
+        row: dict[str, Any] = {"subscription": rule.name if own else rule.number, "predicate": text}
         if named:
             row["name"] = None if rule.name is None else str(rule.name)
         rows.append(row | {"rule": _shown(rule.rule)})

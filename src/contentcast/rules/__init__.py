@@ -15,6 +15,7 @@ from contentcast.rules.sources import (
     from_matchers,
     from_topic,
     translate,
+    translate_many,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "from_matchers",
     "from_topic",
     "translate",
+    "translate_many",
 ]

@@ -15,6 +15,7 @@ from typing import Final
 
 from contentcast.language import PredicateError, parse_predicate
 from contentcast.language.printer import print_value, quote_name
+from contentcast.model.errors import ContentcastError
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Value
@@ -213,4 +214,9 @@ def translated(space: Space, clause: Clause) -> Translation:
     try:
         return Translation(text, parse_predicate(space, text, most_chars=None))
     except PredicateError as error:
-        raise RuleError.in_json("", f"{error.reason}; as ours the rule is {text[:400]}") from None
+        raise unsayable(error, text) from None
+
+
+def unsayable(error: ContentcastError, text: str) -> RuleError:
+    reason = error.reason if isinstance(error, PredicateError) else str(error)
+    return RuleError.in_json("", f"{reason}; as ours the rule is {text[:400]}")

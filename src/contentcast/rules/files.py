@@ -14,7 +14,7 @@ Rule: a rule that cannot be read refuses itself and no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,10 +26,9 @@ import pyarrow.parquet
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.model.plain_files import check_plain
 from contentcast.model.space import Space
-from contentcast.rules.clauses import Translation
 from contentcast.rules.errors import RuleError
 from contentcast.rules.json_text import read_json
-from contentcast.rules.sources import SOURCES, translate
+from contentcast.rules.sources import translate_many, translator
 
 RULE: Final = "rule"
 _NAMES: Final = ("name", "Name", "id", "subscription", "destination")
@@ -53,28 +52,25 @@ class GivenRule:
 
 @dataclass(frozen=True)
 class Translated:
-    """What became of the rules of a file."""
+    """What became of the rules of a file: the text of each, or why there is none."""
 
-    done: list[tuple[GivenRule, Translation]]
+    done: list[tuple[GivenRule, str]]
     refused: list[tuple[GivenRule, RuleError]]
 
 
-def translate_rules(space: Space, source: str, rules: Iterator[GivenRule] | list[GivenRule], **options: Any) -> Translated:
+def translate_rules(space: Space, source: str, rules: list[GivenRule], **options: Any) -> Translated:
     found = Translated([], [])
-    for each in rules:
-        try:
-            if isinstance(each.rule, RuleError):
-                raise each.rule
-            found.done.append((each, translate(space, source, each.rule, **options)))
-        except RuleError as reason:
-            found.refused.append((each, reason))
+    for each, said in zip(rules, translate_many(space, source, [each.rule for each in rules], **options), strict=True):
+        if isinstance(said, RuleError):
+            found.refused.append((each, said))
+        else:
+            found.done.append((each, said))
     return found
 
 
 def read_rules(path: str | Path, source: str, *, whole: bool = False) -> list[GivenRule]:
     """The rules of a file; with `whole` its text is one rule, line breaks and all."""
-    if source not in SOURCES:
-        raise ContentcastError(f"there are no rules of {source!r}{nearest(str(source), SOURCES, 'they come from')}")
+    translator(source)
     path = Path(path)
     check_plain(path)
     try:

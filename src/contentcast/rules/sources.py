@@ -5,14 +5,16 @@ Rule: a new source is a module with a function from (space, rule, options) to a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from contentcast.language import parse_many
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.space import Space
 from contentcast.rules.cesql import cesql_clause
-from contentcast.rules.clauses import Clause, Translation, translated
+from contentcast.rules.clauses import Clause, Translation, say, translated, unsayable
+from contentcast.rules.errors import RuleError
 from contentcast.rules.eventbridge import eventbridge_clause
 from contentcast.rules.headers import headers_clause
 from contentcast.rules.jms import jms_clause
@@ -31,9 +33,31 @@ SOURCES: Final[Mapping[str, Callable[..., Clause]]] = {
 
 def translate(space: Space, source: str, rule: Any, **options: Any) -> Translation:
     """A rule of the source in our language: its `text` and its `predicate`. Raises `RuleError` for what cannot be said."""
+    return translated(space, translator(source)(space, rule, **options))
+
+
+def translate_many(space: Space, source: str, rules: Iterable[Any], **options: Any) -> list[str | RuleError]:
+    """For each rule its text, or why there is none. The texts are checked together, by `parse_many`."""
+    clause_of = translator(source)
+    found: list[str | RuleError] = []
+    for rule in rules:
+        try:
+            if isinstance(rule, RuleError):  # it could not even be read
+                raise rule
+            found.append(say(clause_of(space, rule, **options)))
+        except RuleError as reason:
+            found.append(reason)
+    at = [row for row, text in enumerate(found) if isinstance(text, str)]
+    table = parse_many(space, [str(found[row]) for row in at], on_error="reject", most_chars=None)
+    for row, error in table.refused.items():
+        found[at[row]] = unsayable(error, str(found[at[row]]))
+    return found
+
+
+def translator(source: str) -> Callable[..., Clause]:
     if source not in SOURCES:
         raise ContentcastError(f"there are no rules of {source!r}{nearest(str(source), SOURCES, 'they come from')}")
-    return translated(space, SOURCES[source](space, rule, **options))
+    return SOURCES[source]
 
 
 def from_eventbridge(space: Space, pattern: str | Mapping[str, Any]) -> Predicate:

@@ -17,12 +17,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.model.space import Space
-from contentcast.rules import SOURCES, RuleError
-from contentcast.rules import translate as translate_rule
+from contentcast.rules import RuleError, translate_many
+from contentcast.rules.sources import translator
 from contentcast.spark.arrow_map import Batches, map_arrow
 from contentcast.spark.subscriptions.tables import TEXT
 
 REASON: Final = "reason"
+_NO_RULE: Final = RuleError.in_json("", "there is no rule (null)")
 
 
 def translate(rules: DataFrame, space: Space, source: str, *, rule: str = "rule", **options: Any) -> DataFrame:
@@ -31,8 +32,7 @@ def translate(rules: DataFrame, space: Space, source: str, *, rule: str = "rule"
     `rule` names the column with the rules' text, and `source` where they come from (`contentcast.rules.SOURCES`). The options
     are those of `from_topic`, `from_headers` and `from_matchers`.
     """
-    if source not in SOURCES:
-        raise ContentcastError(f"there are no rules of {source!r}{nearest(str(source), SOURCES, 'they come from')}")
+    translator(source)
     if rule not in rules.columns:
         raise ContentcastError(f"the rules have no column {rule!r}{nearest(rule, rules.columns)}; name it with rule=")
     kind = rules.schema[rule].dataType
@@ -46,18 +46,15 @@ def translate(rules: DataFrame, space: Space, source: str, *, rule: str = "rule"
 
     def translated(batches: Batches) -> Batches:
         for batch in batches:
-            found = [_translated(space, source, each, options) for each in batch.column(at).to_pylist()]
-            texts = pa.array([text for text, _ in found], pa.string())
-            reasons = pa.array([reason for _, reason in found], pa.string())
+            rules = [_NO_RULE if each is None else each for each in batch.column(at).to_pylist()]
+            found = translate_many(space, source, rules, **options)
+            texts = pa.array([each if isinstance(each, str) else None for each in found], pa.string())
+            reasons = pa.array([None if isinstance(each, str) else _plain(str(each)) for each in found], pa.string())
             yield pa.RecordBatch.from_arrays([*batch.columns, texts, reasons], [*batch.schema.names, TEXT, REASON])
 
     return map_arrow(rules, translated, schema)
 
 
-def _translated(space: Space, source: str, rule: str | None, options: dict[str, Any]) -> tuple[str | None, str | None]:
-    if rule is None:
-        return None, "there is no rule (null)"
-    try:
-        return translate_rule(space, source, rule, **options).text, None
-    except RuleError as reason:
-        return None, str(reason).encode("utf-8", "backslashreplace").decode()
+def _plain(text: str) -> str:
+    """What a text column can hold: a reason may quote what is no text."""
+    return text.encode("utf-8", "backslashreplace").decode()
