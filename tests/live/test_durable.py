@@ -10,11 +10,15 @@ import pytest
 
 import contentcast as cc
 from contentcast.live.broker import Broker
-from contentcast.live.client.durable import DurableSubscription
+from contentcast.live.client.durable import DurableSubscription, Missed
+from contentcast.live.client.tracing import Tracer
 from contentcast.live.errors import LiveError
 from contentcast.live.looking.log import Silent
+from contentcast.live.looking.verifying import verify
+from contentcast.live.records import OnDisk
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.limits import Limits
+from contentcast.routing.durable.keeping import Keeping
 from tests.live.stories import TRADES, Net, Proxy, knows_space, story, until
 
 
@@ -213,6 +217,77 @@ async def test_a_slow_client_gets_everything_and_the_queue_stays_small(tmp_path:
             session = a.serving.sessions[slow.name]
             assert session.connection.queued < 2 * limits.client_queue_bytes
         assert await taken(events, 100_000) == list(range(100_000))
+
+
+@story
+async def test_what_a_limit_takes_is_told_as_a_gap(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a", limits=Limits(durable_bytes=20_000))
+        publisher = await net.client(a)
+        await publisher.declare(TRADES)
+        subscription = await publisher.subscribe("trades", durable="desk-7")
+        await subscription.leave()
+        for begin in range(0, 2_000, 20):
+            await publisher.publish("trades", prices(begin, 20))
+        gaps: list[Missed] = []
+        async with publisher.events("trades", durable="desk-7", on_missed=gaps.append) as events:
+            first = await anext(events)
+            assert gaps == [Missed(1, first["volume"])], "numbers begin with 1, and volumes with 0"
+            assert first["volume"] > 1_000
+            rest = await taken(events, 1_999 - first["volume"])
+            assert rest == list(range(first["volume"] + 1, 2_000))
+        assert publisher.missed == first["volume"]
+
+
+@story
+async def test_what_everybody_has_goes_from_the_disk_and_a_broker_starts_from_what_is_left(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        assert isinstance(a._records, OnDisk)
+        a._records.store._segment_bytes = 50_000
+        assert a.durable is not None
+        a.durable.keep(Keeping(trim_bytes=100_000))
+        client = await net.client(a)
+        await client.declare(TRADES)
+        got: list[int] = []
+        await client.subscribe("trades", "volume >= 0", durable="busy", deliver=lambda event: got.append(event["volume"]))
+        lazy = await client.subscribe("trades", "volume = 77", durable="lazy")
+        await lazy.leave()
+        for begin in range(0, 30_000, 100):
+            await client.publish("trades", prices(begin, 100), publisher="feed", number=begin // 100 + 1)
+        await until(lambda: len(got) == 30_000)
+
+        def on_disk() -> int:
+            return sum(each.stat().st_size for each in (tmp_path / "a").glob("*.log"))
+
+        await until(lambda: on_disk() < 500_000)
+        await a.stop()
+        found = verify(tmp_path / "a")
+        assert found["subscriptions"]["busy"]["numbered"] == 30_000
+        assert found["subscriptions"]["lazy"] == {"numbered": 1, "acknowledged": 0}
+        config = BrokerConfig(name="a", listen=a.addresses, data=tmp_path / "a")
+        a = await net.enter_async_context(Broker(config, log=Silent()))
+        other = await net.client(a)
+        assert (await other.publish("trades", prices(0, 100), publisher="feed", number=300)).duplicate
+        async with other.events("trades", "volume = 77", durable="lazy") as events:
+            assert await taken(events, 1) == [77], "it waited over all that was trimmed"
+
+
+@story
+async def test_a_dry_run_names_durable_subscribers_that_are_away(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        b = await net.broker("b", a)
+        client = await net.client(b)
+        await client.declare(TRADES)
+        subscription = await client.subscribe("trades", "price < 5", durable="desk-7")
+        await subscription.leave()
+        async with Tracer(str(a.addresses[0])) as tracer:
+            await tracer.open()
+            trace = await tracer.follow("trades", {"price": 4.0})
+            nothing = await tracer.follow("trades", {"price": 5.0})
+        assert trace.gets == [{"broker": "b", "client": "desk-7", "subscription": subscription.id, "durable": True}]
+        assert nothing.gets == []
 
 
 @story

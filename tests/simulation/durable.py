@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from math import inf
 from random import Random
 from typing import Any
 
@@ -32,6 +33,7 @@ from contentcast.routing.contract import (
     Synced,
 )
 from contentcast.routing.durable import Durable
+from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.link_matching.router import LinkMatching
 from contentcast.routing.reliable import Reliable
@@ -39,10 +41,11 @@ from contentcast.routing.setup import Life, Setup
 from contentcast.simulation.ways.links import LinkQuality
 from contentcast.simulation.world import World
 from contentcast.wire import DeclaredSpaces, SpaceVersions, decode
+from contentcast.wire.checkpoints import Checkpoint
 from contentcast.wire.durable import DurableInterest, Have, Kept, Taken
 from tests.simulation.small import TRADES
 
-MakeDurable = Callable[[Any, Setup], Durable]
+MakeDurable = Callable[[Any, Setup, Keeping], Durable]
 
 
 def wishes(number: int, predicate: str, subscriber: str = "desk-7") -> DurablySubscribed:
@@ -60,11 +63,10 @@ class Book:
     def __init__(self, broker: str, books: dict[str, Book]) -> None:
         self.broker = broker
         self.books = books
-        self.start(())
-
-    def start(self, restored: tuple[bytes, ...]) -> None:
-        self.records = list(restored)
+        self.records: list[bytes] = []
+        """Over all lives, also those that were trimmed."""
         self.read = 0
+        self.checkpoints = 0
         self.spaces = SpaceVersions()
         self.kept: dict[int, Kept] = {}
         self.publishers: dict[str, int] = {}
@@ -72,7 +74,12 @@ class Book:
         self.numbered: dict[int, int] = defaultdict(int)
         self.homes: dict[str, DurableInterest] = {}
         self.seen: set[tuple[str, int, int, int]] = set()
-        self.sync(len(restored))
+
+    def start(self, restored: tuple[bytes, ...], trimmed: int) -> None:
+        assert tuple(self.records[trimmed : self.read]) == restored[: self.read - trimmed], "what was safe is there"
+        assert trimmed <= self.read
+        self.records[trimmed:] = restored
+        self.sync(len(self.records))
 
     def sync(self, upto: int) -> None:
         for record in self.records[self.read : upto]:
@@ -89,7 +96,9 @@ class Book:
                     self._keep(message)
                 case Taken():
                     self._take(message)
-        self.read = upto
+                case Checkpoint():
+                    self.checkpoints += 1
+        self.read = max(self.read, upto)
 
     def _keep(self, kept: Kept) -> None:
         assert kept.position == len(self.kept) + 1, "positions have no gaps"
@@ -122,6 +131,8 @@ class Book:
         assert taken.position > before, "what it has it does not take again"
         assert not skipped, f"{self.broker} has {before} of {taken.origin} and takes {taken.position}; {skipped} are between"
         self.taken[taken.origin].append(taken.position)
+        for number in taken.missed.tolist():
+            self.numbered[number] += 1
         for row, number in zip(taken.rows.tolist(), taken.ids.tolist(), strict=True):
             pair = (taken.origin, taken.position, row, number)
             assert pair not in self.seen
@@ -141,7 +152,7 @@ class Booked:
     def handle(self, input: Input, now: float) -> list[Effect]:
         effects = self.router.handle(input, now)
         if isinstance(input, Started):
-            self.book.start(input.restored)
+            self.book.start(input.restored, input.trimmed)
         self.book.records += [each.record for each in effects if isinstance(each, Append)]
         if isinstance(input, Synced):
             self.book.sync(input.upto)
@@ -181,16 +192,17 @@ class Story:
 
     PREDICATES = ("price < 50", "price >= 30 AND price < 70", "price > 60", "issue = 'IBM'", "price > 1000", "price <> 10")
 
-    def __init__(self, seed: int, make: MakeDurable = Durable, checked: bool = True) -> None:
+    def __init__(self, seed: int, make: MakeDurable = Durable, checked: bool = True, **kept: Any) -> None:
         self.seed = seed
         self.dice = dice = Random(f"durable {seed}")
         self.books: dict[str, Book] = {}
         lossy = dice.random() < 0.4
         inside: Any = dice.choice([Flooding, LinkMatching])
+        keeping = Keeping(**{"trim_bytes": dice.choice([500, 5_000, 1 << 20]), **kept})
 
         def made(broker: str, life: Life) -> Any:
             setup = Setup().living(life)
-            durable: Any = make(inside(broker, setup), setup)
+            durable: Any = make(inside(broker, setup), setup, keeping)
             if checked:
                 durable = Booked(durable, self.books)
             return Reliable(durable, life.incarnation) if lossy else durable
@@ -325,6 +337,12 @@ class Story:
                 got = [each for each in client.got if any(each == other for _, other in matching)]
                 expected = [each for _, each in matching]
                 assert got == expected[len(expected) - len(got) :], f"{what}: {name} published {expected}, it got {got}"
-                due = [each for at, each in matching if at >= self.confirmed.get(number, 1e9)]
-                assert set(due) <= set(got), f"{what} is in force since {self.confirmed[number]} and lacks {due} of {name}"
+                since = self.holds_since(number, self.at[name])
+                due = [each for at, each in matching if at >= since]
+                assert set(due) <= set(got), f"{what} is in force since {since} and lacks {due} of {name}"
             assert set(client.got) <= everything, f"{what} got what it did not want"
+
+    def holds_since(self, number: int, origin: str) -> float:
+        """When its client was told that it holds at this broker, or its home said that it does everywhere."""
+        told = self.world.durable.holds.get(number, [])
+        return min((at for at, brokers in told if origin in brokers), default=self.confirmed.get(number, inf))

@@ -5,6 +5,8 @@ The ledger (`Story.judge`) and the books (`Booked`) must each find out faulty ve
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from typing import Any
 
 import pytest
@@ -12,13 +14,15 @@ import pytest
 from contentcast.network.named import network
 from contentcast.routing.contract import Effect, Published, Resumed, Suspended
 from contentcast.routing.durable import Durable
+from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.durable.log import Then
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.setup import Life, Setup
 from contentcast.simulation.agenda import SimulationError
+from contentcast.simulation.clients import MISSED
 from contentcast.simulation.world import World
 from contentcast.wire import Message
-from contentcast.wire.durable import Custody, DurableInterest, Kept
+from contentcast.wire.durable import Custody, DurableInterest
 from tests.simulation.durable import Story, batch, wishes
 from tests.simulation.small import wish
 
@@ -29,6 +33,7 @@ SEEDS = range(30)
 def test_every_accepted_event_reaches_every_durable_subscription_once_and_in_order(seed: int) -> None:
     story = Story(seed).play()
     assert set(story.world.durable.clients) <= set(story.confirmed), "in the end everybody is in force everywhere"
+    assert set(story.world.durable.clients) <= set(story.world.durable.holds), "and was told where it holds"
 
 
 def test_the_stories_are_eventful() -> None:
@@ -39,6 +44,60 @@ def test_the_stories_are_eventful() -> None:
     assert sum(story.world.incarnation(broker) for story in stories for broker in story.brokers) > 40
     assert any(told.duplicate for told in accepted)
     assert sum(len(client.got) for client in clients) > 500
+
+
+def test_logs_are_trimmed_in_the_stories() -> None:
+    stories = [Story(seed, trim_bytes=500).play() for seed in SEEDS[:6]]
+    assert sum(book.checkpoints for story in stories for book in story.books.values()) > 40
+    trimmed = [story.world.disk(name).restore()[1] for story in stories for name in story.books]
+    assert sum(trimmed) > 100
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_a_limit_takes_is_missed_and_the_numbers_go_on(seed: int) -> None:
+    """A subscriber is away, or a home is down: the oldest events go, the newest come, and those between are told as missed."""
+    keeping = Keeping(most_bytes=3_000, trim_bytes=random.Random(seed).choice([500, 1 << 20]))
+
+    def limited(broker: str, life: Life) -> Durable:
+        setup = Setup().living(life)
+        return Durable(Flooding(broker, setup), setup, keeping)
+
+    world = World(network("line:2"), limited, codec=True, seed=seed)
+    world.put("b2", wishes(7, "price < 50"))
+    world.put("b2", Suspended(7), at=1.0)
+    for number in range(1, 41):
+        world.put("b1", Published(batch(2 * number, [10.0, 20.0]), "p", number), at=1.0 + number / 10)
+    if seed % 2:
+        world.crash("b2", at=2.0)
+        world.restart("b2", at=6.0)
+    world.put("b2", Resumed(7), at=8.0)
+    world.put("b1", Published(batch(100, [10.0]), "p", 41), at=9.0)
+    if seed % 3 == 0:
+        world.crash("b2", at=7.0)
+        world.restart("b2", at=7.5)
+    world.run()
+    got = world.durable.clients[7].got
+    everything = [*range(2, 82), 100]
+    missed = got.count(MISSED)
+    assert 0 < missed < 70
+    assert len(got) == len(everything)
+    assert all(one in (MISSED, other) for one, other in zip(got, everything, strict=True)), got
+    assert got[-3:] == everything[-3:], "the newest are kept"
+
+
+def test_what_is_too_old_is_missed() -> None:
+    def forgetful(broker: str, life: Life) -> Durable:
+        setup = Setup().living(life)
+        return Durable(Flooding(broker, setup), setup, Keeping(most_age_s=5.0))
+
+    world = World(network("line:2"), forgetful)
+    world.put("b2", wishes(7, "price < 50"))
+    world.put("b2", Suspended(7), at=1.0)
+    world.put("b1", Published(batch(1, [10.0]), "p", 1), at=2.0)
+    world.put("b1", Published(batch(2, [10.0]), "p", 2), at=10.0)
+    world.put("b2", Resumed(7), at=11.0)
+    world.run()
+    assert world.durable.clients[7].got == [MISSED, 2]
 
 
 # --- one story each
@@ -112,8 +171,8 @@ def test_clients_say_only_what_clients_can_say() -> None:
 
 
 class AcknowledgesBeforeTheSync(Durable):
-    def __init__(self, router: Any, setup: Setup) -> None:
-        super().__init__(router, setup)
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
         write = self.log.write
 
         def eager(message: Message, then: Then) -> list[Effect]:
@@ -126,8 +185,8 @@ class AcknowledgesBeforeTheSync(Durable):
 class FiltersWithoutTheVersion(Durable):
     """Says that a version is in force, and goes on to filter by the first one that it heard."""
 
-    def __init__(self, router: Any, setup: Setup) -> None:
-        super().__init__(router, setup)
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
         force = self.origin.force
 
         def forgetful(told: DurableInterest) -> None:
@@ -143,24 +202,23 @@ class FiltersWithoutTheVersion(Durable):
 class TrimsEarly(Durable):
     """Drops what it has sent."""
 
-    def __init__(self, router: Any, setup: Setup) -> None:
-        super().__init__(router, setup)
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
         send = self.origin._send
 
         def once(name: str, now: float) -> list[Effect]:
             effects = send(name, now)
             home = self.origin.homes[name]
             for _ in range(home.sent):
-                home.waiting.popleft()
-            home.sent = 0
+                home.pop()
             return effects
 
         self.origin._send = once  # type: ignore[method-assign]
 
 
 class TakesAGap(Durable):
-    def __init__(self, router: Any, setup: Setup) -> None:
-        super().__init__(router, setup)
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
 
         def anything_later(custody: Custody, have: int) -> bool:
             return have < custody.position
@@ -169,8 +227,8 @@ class TakesAGap(Durable):
 
 
 class TakesTwice(Durable):
-    def __init__(self, router: Any, setup: Setup) -> None:
-        super().__init__(router, setup)
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
 
         def whatever_comes(custody: Custody, have: int) -> bool:
             return custody.after <= have
@@ -181,18 +239,67 @@ class TakesTwice(Durable):
 class ForgetsPublishers(Durable):
     """After a start it does not know which numbers it has accepted."""
 
-    def __init__(self, router: Any, setup: Setup) -> None:
-        super().__init__(router, setup)
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
         restore = self.origin.restore
 
-        def forgetful(record: Kept) -> None:
-            restore(record)
+        def forgetful(record: Any, now: float) -> None:
+            restore(record, now)
             self.origin._publishers.clear()
 
         self.origin.restore = forgetful  # type: ignore[method-assign]
 
 
+class ForgetsWhatWaits(Durable):
+    """Its checkpoint lacks what waits for its subscribers."""
+
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
+        self.home.waiting = lambda: iter(())  # type: ignore[method-assign]
+
+
+class ForgetsWhatItOwes(Durable):
+    """Its checkpoint lacks what it has to send."""
+
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
+        self.origin.owed = lambda: iter(())  # type: ignore[method-assign]
+
+
+class TrimsWhileItWrites(Durable):
+    """Its checkpoint does not wait for what is on its way to the disk."""
+
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
+        trim = self._trim
+
+        def hasty(now: float) -> list[Effect]:
+            waiting, self.log._waiting = self.log._waiting, deque()
+            effects = trim(now)
+            self.log._waiting.extendleft(reversed(waiting))
+            return effects
+
+        self._trim = hasty  # type: ignore[method-assign]
+
+
+class ForgetsPublishersAfterAWhile(Durable):
+    def __init__(self, router: Any, setup: Setup, keeping: Keeping) -> None:
+        super().__init__(router, setup, keeping)
+        accept = self.origin.accept
+
+        def forgetful(published: Published, now: float) -> list[Effect]:
+            if len(self.origin._publishers) > 1:
+                del self.origin._publishers[next(iter(self.origin._publishers))]
+            return accept(published, now)
+
+        self.origin.accept = forgetful  # type: ignore[method-assign]
+
+
 FAULTY = [
+    ForgetsWhatWaits,
+    ForgetsWhatItOwes,
+    TrimsWhileItWrites,
+    ForgetsPublishersAfterAWhile,
     AcknowledgesBeforeTheSync,
     FiltersWithoutTheVersion,
     TrimsEarly,
@@ -207,7 +314,7 @@ FAULTY = [
 def test_a_faulty_version_is_found_out(faulty: type[Durable], checked: bool) -> None:
     for seed in SEEDS:
         try:
-            Story(seed, faulty, checked).play(judged=not checked)
+            Story(seed, faulty, checked, trim_bytes=500).play(judged=not checked)
         except (AssertionError, SimulationError):
             return
     pytest.fail(f"{faulty.__name__} gets through seeds {SEEDS}")

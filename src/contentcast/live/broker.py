@@ -37,7 +37,7 @@ from contentcast.live.serving.spaces import LiveSpaces
 from contentcast.live.settings.address import Address
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.identity import begin_life
-from contentcast.live.settings.limits import LimitError
+from contentcast.live.settings.limits import Limits
 from contentcast.live.store import StoreError
 from contentcast.live.warming import warm_up
 from contentcast.model import ContentcastError
@@ -66,8 +66,9 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.dice import Dice
 from contentcast.routing.durable import Durable
+from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.setup import Life, Setup
-from contentcast.wire import DeclaredSpaces, Message, WireError, encode, frame, spaces_of
+from contentcast.wire import DeclaredSpaces, WireError
 from contentcast.wire.client import Ask, Hello
 
 HOST: Final = "a live broker"
@@ -114,8 +115,6 @@ class Broker:
         self._arrived: deque[tuple[Connection, bytes]] = deque()
         self._told: deque[Input] = deque()
         self._alarms = Alarms(self._loop, lambda timer: self.put(TimerFired(timer)))
-        self._frames: dict[int, tuple[Message, bytes]] = {}
-        """Messages that were encoded in this turn: several links get the same."""
         self._handling = False
         self._watch: asyncio.TimerHandle | None = None
         self._tls = config.tls.dialler() if config.tls else None
@@ -159,6 +158,8 @@ class Broker:
         dice = Dice(secrets.randbits(64))
         make = catalog.make_router(config.protocol, setup, durable=self.is_durable, **config.options)
         self.router = make(self.name, Life(self.incarnation, dice))
+        if self.durable is not None:
+            self.durable.keep(_keeping(config.limits))
         self.handle(Started(*self._records.restored()))
         if self.durable is not None:
             for space in self.durable.router.spaces.named().values():
@@ -221,6 +222,8 @@ class Broker:
         self.config = replace(config, **kept)
         self._tls = tls
         self.reception.limits = config.limits
+        if self.durable is not None:
+            self.durable.keep(_keeping(config.limits))
         self.serving.reload(config.limits, config.access, config.on_slow)
         for space in config.spaces:
             self.put(Declared(space))
@@ -280,7 +283,7 @@ class Broker:
                     break
         finally:
             self._handling = False
-            self._frames.clear()
+            self.neighbours.turn_ends()
         self.serving.publications.answer()
         self._check_links()
 
@@ -326,17 +329,7 @@ class Broker:
             if any(isinstance(each, LinkLost) and each.link == effect.link for each in self._told):
                 return  # the router will hear of it in this turn
             raise no_link(HOST, self.name, effect.link, self.neighbours.links)
-        connection, message = peer.connection, effect.message
-        if connection.queued > self.config.limits.link_queue_bytes:
-            reason = f"{connection.queued:,} bytes wait for {effect.link}"
-            self.note("link cut", link=effect.link, reason=str(LimitError("link_queue_bytes", reason)))
-            connection.abort()
-            return
-        known = self._frames.get(id(message))
-        if known is None:
-            known = self._frames[id(message)] = (message, frame(encode(message)))
-        connection.name_spaces(spaces_of(message))
-        connection.send_frame(known[1])
+        self.neighbours.send(peer, effect.message)
 
     def _synced(self, upto: int) -> None:
         self.put(Synced(upto))
@@ -403,3 +396,7 @@ class Broker:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+def _keeping(limits: Limits) -> Keeping:
+    return Keeping(most_bytes=limits.durable_bytes, most_age_s=limits.durable_age_s)

@@ -320,12 +320,14 @@ class DeliverDurably:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """Answers a `DurablySubscribed` or `DurablyUnsubscribed` of these ids: it is on disk here and in force at every broker.
+    """Answers a `DurablySubscribed` or `DurablyUnsubscribed` of these ids: it is on disk here and in force at these brokers.
 
-    `lacking` are brokers that could not be reached; what they accept before they hear of it does not count.
+    `lacking` are brokers that are known and could not be reached; what they accept before they hear of it does not count, and
+    so it is with brokers that nobody here has heard of yet.
     """
 
     subscriptions: tuple[int, ...]
+    brokers: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
 
 

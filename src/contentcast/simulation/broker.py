@@ -98,7 +98,7 @@ class Broker:
         self._around = around
         self._agenda = around.agenda
         self._stopped = stopped
-        self._disk = Disk(name, around.agenda, around.sync_s, around.seed, self._synced)
+        self.disk = Disk(name, around.agenda, around.sync_s, around.seed, self._synced)
         self._timers = Timers()
         self._busy_until = 0.0
         self._waking = False
@@ -119,8 +119,8 @@ class Broker:
             SetTimer: self._set_timer,
             Join: lambda effect: self._each_segment(lambda segment: segment.join(self.name, effect.group)),
             Leave: lambda effect: self._each_segment(lambda segment: segment.leave(self.name, effect.group)),
-            Append: lambda effect: self._disk.append(effect.record),
-            Trim: lambda effect: self._disk.trim(effect.before),
+            Append: lambda effect: self.disk.append(effect.record),
+            Trim: lambda effect: self.disk.trim(effect.before),
             Holds: lambda effect: self._durably.append(effect),
             Changed: lambda effect: None,
         }
@@ -134,14 +134,14 @@ class Broker:
         self._busy_until = self._agenda.now
         dice = Dice(f"{self._around.seed} {self.name} {self.incarnation}")
         self.router = self._make(self.name, Life(self.incarnation, dice, self._around.clock_s))
-        self.arrive(Started(*self._disk.restore()), NO_MESSAGE)
+        self.arrive(Started(*self.disk.restore()), NO_MESSAGE)
 
     def crash(self) -> None:
         """What waits, what it was about to send, its timers and what was not synced are gone."""
         self.crashes += 1
         self.end()
         self.delivered -= self._around.deliveries.take_back(self.number, self._agenda.now)
-        self._disk.crash()
+        self.disk.crash()
 
     def end(self) -> None:
         self.up = False

@@ -87,7 +87,7 @@ class DurableClients:
         """(broker, what it told), in the order in which the publishers heard it."""
         self.clients: dict[int, DurableClient] = {}
         self.holds: dict[int, list[tuple[float, tuple[str, ...]]]] = {}
-        """Subscription -> when it heard that it holds, and which brokers could not be reached."""
+        """Subscription -> when it heard that it holds, and at which brokers."""
         self._agenda = agenda
         self._delay_s = delay_s
         self._enter = enter
@@ -143,7 +143,7 @@ class DurableClients:
             return
         if isinstance(effect, Holds):
             for number in effect.subscriptions:
-                self.holds.setdefault(number, []).append((self._agenda.now, effect.lacking))
+                self.holds.setdefault(number, []).append((self._agenda.now, effect.brokers))
             return
         client = self.clients.get(effect.subscription)
         if client is None or not client.present:

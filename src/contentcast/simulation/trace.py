@@ -124,8 +124,8 @@ def describe_effect(effect: Effect) -> str:
             return f"Accepted {publisher}/{number} at {position}{' duplicate' if duplicate else ''}"
         case DeliverDurably(subscription, subscriber, first, events, missed):
             return f"DeliverDurably {subscription} {subscriber} {first}{_ids(events)}{f' missed {missed}' if missed else ''}"
-        case Holds(subscriptions, lacking):
-            return f"Holds{list(subscriptions)} lacking {list(lacking)}"
+        case Holds(subscriptions, brokers, lacking):
+            return f"Holds{list(subscriptions)} at {list(brokers)} lacking {list(lacking)}"
         case Trim(before):
             return f"Trim {before}"
         case SetTimer(timer, at, background):

@@ -41,6 +41,7 @@ from contentcast.simulation.agenda import Agenda, SimulationError
 from contentcast.simulation.broker import NO_MESSAGE, Broker, Surroundings
 from contentcast.simulation.clients import Clients, DurableClients
 from contentcast.simulation.deliveries import Accounts, Deliveries
+from contentcast.simulation.disk import Disk
 from contentcast.simulation.outcomes import Outcomes
 from contentcast.simulation.trace import Trace
 from contentcast.simulation.ways.links import LinkQuality, SimulatedLink
@@ -438,6 +439,10 @@ class World(Outcomes):
     def router(self, broker: str) -> Router:
         """To look inside: what it returns has `state()`."""
         return self._broker(broker).router
+
+    def disk(self, broker: str) -> Disk:
+        """What has survived of this broker."""
+        return self._broker(broker).disk
 
     def is_up(self, broker: str) -> bool:
         return self._broker(broker).up

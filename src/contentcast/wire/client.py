@@ -32,12 +32,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import msgspec
 import numpy as np
 
 from contentcast.model import EventBatch, Space
+from contentcast.wire.document import document
 from contentcast.wire.encodings.columns import COLUMNS_FROM, decode_columns, encode_columns
 from contentcast.wire.encodings.rows import decode_rows, encode_rows
 from contentcast.wire.fields import Ints, Reader, WireError, name_field, numbers_field, packed, space_field
@@ -294,48 +294,17 @@ def _decode_durable_delivery(reader: Reader) -> DurableDelivery:
     return DurableDelivery(number, first, _decode_events(reader, count, form), missed)
 
 
-# --- all others
-
-M = TypeVar("M", bound=Message)
-
-
-def _document(number: int, type_: type[M]) -> Form[M]:
-    decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(type_)
-    encoder = msgspec.msgpack.Encoder()
-
-    def encode(message: M) -> bytes:
-        try:
-            return encoder.encode(message)
-        except (TypeError, ValueError, OverflowError, RecursionError) as reason:
-            raise WireError(f"a {type_.__name__} does not fit the wire: {reason}") from None
-
-    def decode(reader: Reader) -> M:
-        try:
-            return decoder.decode(reader.take(reader.left, f"a {type_.__name__}"))
-        except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as reason:
-            raise WireError(f"no {type_.__name__}: {reason}") from None
-
-    return Form(number, type_, encode, decode, _describe)
-
-
-def _describe(message: Any) -> str:
-    """Never the token and the key of a greeting: what is described may stand in a log."""
-    hidden = ("token", "key", "spaces", "document")
-    shown = (f"{name}={getattr(message, name)!r}" for name in message.__slots__ if name not in hidden)
-    return f"{type(message).__name__} {' '.join(shown)}"
-
-
 FORMS: Final[tuple[Form[Any], ...]] = (
-    _document(66, Hello),
-    _document(67, Welcome),
-    _document(68, Failed),
-    _document(69, Beat),
+    document(66, Hello),
+    document(67, Welcome),
+    document(68, Failed),
+    document(69, Beat),
     Form(70, Direct, lambda _: b"", lambda _: Direct(), lambda _: "Direct", nbytes=lambda _: 0, carries="message"),
-    _document(71, Addresses),
-    _document(72, Subscribe),
-    _document(73, Withdraw),
-    _document(74, Advertise),
-    _document(75, Spaces),
+    document(71, Addresses),
+    document(72, Subscribe),
+    document(73, Withdraw),
+    document(74, Advertise),
+    document(75, Spaces),
     Form(
         76,
         Post,
@@ -344,7 +313,7 @@ FORMS: Final[tuple[Form[Any], ...]] = (
         lambda message: f"Post {message.publisher}/{message.number} {message.events.ids.to_pylist()}",
         spaces=lambda message: (message.events.space,),
     ),
-    _document(77, Done),
+    document(77, Done),
     Form(
         78,
         Delivery,
@@ -353,7 +322,7 @@ FORMS: Final[tuple[Form[Any], ...]] = (
         lambda message: f"Delivery {message.events.ids.to_pylist()} missed={message.missed}",
         spaces=lambda message: (message.events.space,),
     ),
-    _document(79, Ask),
+    document(79, Ask),
     Form(
         80,
         DurableDelivery,
@@ -362,5 +331,5 @@ FORMS: Final[tuple[Form[Any], ...]] = (
         lambda message: f"DurableDelivery {message.number}: {message.first} {len(message.events)} missed={message.missed}",
         spaces=lambda message: (message.events.space,),
     ),
-    _document(81, Acknowledge),
+    document(81, Acknowledge),
 )

@@ -2,11 +2,12 @@
 
     DurableInterest   incarnation, version i64, batches u32 | origin | subscriptions ...           topic, and record
     InForce           version, base, last i64                                                      origin to home
-    Custody           base, after, position, version i64, pairs u32 | rows | ids | a Publish       origin to home
+    Custody           base, after, position, version i64, pairs, missed u32 | rows | ids           origin to home
+                      | missed | a Publish
     Have              subscription, upto i64, asks u8                                              home to origin, and record
     Kept              position, number i64, homes u32, pairs u32 | publisher | homes | versions    record of an origin
                       | how many pairs of each home | rows | ids | a Publish
-    Taken             position i64, pairs u32 | origin | rows | ids | a Publish                    record of a home
+    Taken             position i64, pairs, missed u32 | origin | rows | ids | missed | a Publish   record of a home
 
 A *pair* is a row of the events and the id of a durable subscription that it satisfies. The *origin* is the broker where the
 events entered, the *home* is the broker of the subscriber (`routing.durable`).
@@ -16,7 +17,7 @@ Rule: every row of a pair is a row of the events that the message carries.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -29,10 +30,11 @@ from contentcast.wire.knowledge import WHOLE, Whole
 from contentcast.wire.publishing import Publish
 
 IN_FORCE: Final = struct.Struct("<qqq")
-CUSTODY: Final = struct.Struct("<qqqqI")
+CUSTODY: Final = struct.Struct("<qqqqII")
 HAVE: Final = struct.Struct("<qqB")
 KEPT: Final = struct.Struct("<qqII")
-TAKEN: Final = struct.Struct("<qI")
+TAKEN: Final = struct.Struct("<qII")
+NONE: Final = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +62,10 @@ class InForce(Message):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Custody(Message):
-    """The events of a position for one home: (after, position) is silence. `version` was in force there."""
+    """The events of a position for one home: (after, position) is silence. `version` was in force there.
+
+    `missed`: the subscriptions of pairs whose events a limit of the origin took, once for each event.
+    """
 
     base: int
     after: int
@@ -69,6 +74,7 @@ class Custody(Message):
     rows: Ints
     ids: Ints
     publish: Publish | None = None
+    missed: Ints = field(default_factory=lambda: NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +112,14 @@ class Kept(Message):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken(Message):
-    """What a home took of a position of an origin."""
+    """What a home took of a position of an origin. `missed` as in the `Custody`."""
 
     origin: str
     position: int
     rows: Ints
     ids: Ints
     publish: Publish | None = None
+    missed: Ints = field(default_factory=lambda: NONE)
 
 
 # --- bytes
@@ -140,15 +147,16 @@ def _read_pairs(reader: Reader, count: int) -> tuple[Ints, Ints]:
 
 
 def _encode_custody(message: Custody) -> bytes:
-    numbers = (message.base, message.after, message.position, message.version, len(message.rows))
-    return packed(CUSTODY, "a Custody", *numbers) + _pairs(message.rows, message.ids)
+    numbers = (message.base, message.after, message.position, message.version, len(message.rows), len(message.missed))
+    return packed(CUSTODY, "a Custody", *numbers) + _pairs(message.rows, message.ids) + numbers_field(message.missed)
 
 
 def _decode_custody(reader: Reader) -> Custody:
-    base, after, position, version, count = reader.unpack(CUSTODY, "a Custody")
+    base, after, position, version, count, missed = reader.unpack(CUSTODY, "a Custody")
     if not 0 <= base <= after < position:
         raise WireError(f"a Custody of position {position} after {after} with base {base} cannot be")
-    return Custody(base, after, position, version, *_read_pairs(reader, count))
+    rows, ids = _read_pairs(reader, count)
+    return Custody(base, after, position, version, rows, ids, missed=reader.numbers(missed, "what was missed"))
 
 
 def _decode_have(reader: Reader) -> Have:
@@ -190,13 +198,16 @@ def _decode_kept(reader: Reader) -> Kept:
 
 
 def _encode_taken(message: Taken) -> bytes:
-    head = packed(TAKEN, "a Taken", message.position, len(message.rows))
-    return head + name_field(message.origin, "the origin") + _pairs(message.rows, message.ids)
+    head = packed(TAKEN, "a Taken", message.position, len(message.rows), len(message.missed))
+    pairs = _pairs(message.rows, message.ids) + numbers_field(message.missed)
+    return head + name_field(message.origin, "the origin") + pairs
 
 
 def _decode_taken(reader: Reader) -> Taken:
-    position, count = reader.unpack(TAKEN, "a Taken")
-    return Taken(reader.name("the origin"), position, *_read_pairs(reader, count))
+    position, count, missed = reader.unpack(TAKEN, "a Taken")
+    origin = reader.name("the origin")
+    rows, ids = _read_pairs(reader, count)
+    return Taken(origin, position, rows, ids, missed=reader.numbers(missed, "what was missed"))
 
 
 def rows_of(message: Custody | Kept | Taken) -> tuple[Ints, ...]:

@@ -10,6 +10,7 @@
     50-59       LAN multicast               multicast
     60-65       durable delivery            durable
     66-81       live connections            client
+    82-89       checkpoints of a log        checkpoints
     200-255     protocols from outside this package (`register`)
 
 A message names its space and does not carry it: both ends have declared it, and `spaces` finds it by name and print.
@@ -24,13 +25,24 @@ from dataclasses import replace
 from typing import Any, Final
 
 from contentcast.model import ContentcastError, EventBatch, Space
-from contentcast.wire import client, covering, durable, knowledge, multicast, overlay, publishing, sessions, summaries
+from contentcast.wire import (
+    checkpoints,
+    client,
+    covering,
+    durable,
+    knowledge,
+    multicast,
+    overlay,
+    publishing,
+    sessions,
+    summaries,
+)
 from contentcast.wire.encodings.sizes import event_bytes
 from contentcast.wire.fields import Reader, Spaces, WireError
 from contentcast.wire.form import Form, Ints, Message
 from contentcast.wire.framing import FRAME_HEADER_BYTES
 
-FAMILIES: Final = (publishing, knowledge, sessions, summaries, covering, overlay, multicast, durable, client)
+FAMILIES: Final = (publishing, knowledge, sessions, summaries, covering, overlay, multicast, durable, client, checkpoints)
 FIRST_FROM_OUTSIDE: Final = 200
 MOST_NESTED: Final = 4
 """Messages that carry each other: a session's frame, a routed message, the events in it, and one to spare."""

@@ -338,7 +338,7 @@ class Client(Receiving):
         (chosen.id,) = answer["ids"]
         if durable is not None:
             self._home = self.broker
-            durable.lacking = tuple(answer["lacking"])
+            durable.holds_at, durable.lacking = tuple(answer["holds_at"]), tuple(answer["lacking"])
             if durable.acknowledged > answer["after"]:
                 self.acknowledge_later(durable.number, durable.acknowledged)
             if durable.received < 0:

@@ -52,8 +52,10 @@ class DurableSubscription(Subscription):
         self.position = 0 if after is None else after
         """The number of the last event that the program was given."""
         self.acknowledged = 0
+        self.holds_at: tuple[str, ...] = ()
+        """The brokers where it was in force when it was made: all that they accept from then on comes."""
         self.lacking: tuple[str, ...] = ()
-        """Brokers that could not be reached when it was made: what they accept before they hear of it does not come."""
+        """Brokers that could not be reached then: what they accept before they hear of it does not come."""
         self.received = -1 if after is None else after
         """The number of the last event that came; -1: none yet."""
         self._by_itself = acknowledge

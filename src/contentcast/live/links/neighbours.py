@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 from contentcast.live.links.connection import Connection
 from contentcast.live.links.dialling import BackOff, dial
 from contentcast.live.settings.address import Address, AddressError, read_address
-from contentcast.live.settings.limits import Limits
+from contentcast.live.settings.limits import LimitError, Limits
 from contentcast.model import ContentcastError
 from contentcast.wire import Message, encode, frame, spaces_of
 from contentcast.wire.client import Addresses, Beat, Direct, Failed, Hello, Welcome
@@ -96,6 +96,8 @@ class Neighbours:
         self._waiting: dict[str, deque[Message]] = {}
         self._direct_tasks: set[asyncio.Task[None]] = set()
         self._checked_at = 0.0
+        self._frames: dict[int, tuple[Message, bytes]] = {}
+        """Messages that were encoded in this turn: several links get the same."""
         self.lost_messages = 0
 
     # --- neighbours to dial
@@ -283,6 +285,23 @@ class Neighbours:
                     peer.connection.send(Addresses(fresh))
 
     # --- sending
+
+    def send(self, peer: Peer, message: Message) -> None:
+        """Over a link. One that does not take what it is sent is cut, and made anew."""
+        connection = peer.connection
+        if connection.queued > self._limits.link_queue_bytes:
+            reason = f"{connection.queued:,} bytes wait for {peer.name}"
+            self._host.note("link cut", link=peer.name, reason=str(LimitError("link_queue_bytes", reason)))
+            connection.abort()
+            return
+        known = self._frames.get(id(message))
+        if known is None:
+            known = self._frames[id(message)] = (message, frame(encode(message)))
+        connection.name_spaces(spaces_of(message))
+        connection.send_frame(known[1])
+
+    def turn_ends(self) -> None:
+        self._frames.clear()
 
     def send_to(self, broker: str, message: Message) -> None:
         """To any broker; it may be lost."""

@@ -14,6 +14,7 @@ from contentcast.language import parse_predicate, print_predicate, print_tree
 from contentcast.model import ContentcastError, EventBatch, Predicate
 from contentcast.model.predicates.spelling import spell_constraint
 from contentcast.routing.contract import Deliver, Send, SendTo
+from contentcast.routing.durable import Durable
 from contentcast.routing.skeleton import Skeleton
 from contentcast.wire import Publish, decode, encode
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 def hop(broker: Broker, asked: Mapping[str, Any]) -> dict[str, Any]:
     """`event` and `space`: it would enter here. `message`: it would come from another broker."""
-    router = broker.router
+    durable = broker.durable
+    router = broker.router if durable is None else durable.router
+    gets: list[dict[str, Any]] = []
     if not isinstance(router, Skeleton):
         raise ContentcastError(f"brokers with {broker.config.protocol} cannot say what they would do with an event")
     if "message" in asked:
@@ -35,8 +38,11 @@ def hop(broker: Broker, asked: Mapping[str, Any]) -> dict[str, Any]:
         effects = router.route(message)
     else:
         events = EventBatch.from_dicts(broker.spaces.of(str(asked["space"])), [asked["event"]], ids=[-1])
-        effects = router.publish(Publish(broker.name, broker.incarnation, 0, router.spaces.fit(events)))
-    gets: list[dict[str, Any]] = []
+        events = router.spaces.fit(events)
+        effects = router.publish(Publish(broker.name, broker.incarnation, 0, events))
+        if durable is not None:  # goes to its home directly
+            for wanted in durable.origin.wanted(events):
+                gets += [_kept_for(durable, wanted.home, each) for each in wanted.ids.tolist()]
     onward: dict[str, bytes] = {}
     for effect in effects:
         match effect:
@@ -55,6 +61,12 @@ def hop(broker: Broker, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _addresses(broker: Broker) -> dict[str, list[str]]:
     return {name: list(addresses) for name, (_, addresses) in broker.neighbours.addresses.items()}
+
+
+def _kept_for(durable: Durable, home: str, id: int) -> dict[str, Any]:
+    interest = durable.interests.known.get(home)
+    names = [each.subscriber for batch in interest.subscriptions for each in batch if each.id == id] if interest else []
+    return {"client": names[0].removeprefix("/") if names else "", "subscription": id, "broker": home, "durable": True}
 
 
 def _receiver(broker: Broker, name: str) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class Durables:
         session, request, document = waiting.popleft()
         if not waiting:
             del self._asked[effect.subscriptions]
-        session.connection.send(Done(request, {**document, "lacking": list(effect.lacking)}))
+        session.connection.send(Done(request, {**document, "holds_at": list(effect.brokers), "lacking": list(effect.lacking)}))
 
     # --- going
 

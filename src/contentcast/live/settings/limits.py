@@ -36,6 +36,10 @@ class Limits:
     subscriptions: int = 10_000_000
     durable_subscriptions: int = 100_000
     """Durable subscriptions of one broker, whether their clients are there or not."""
+    durable_bytes: int = 1024 * MIB
+    """What waits for one durable subscription, and for one broker that cannot be reached. The oldest beyond it is missed."""
+    durable_age_s: float = 0.0
+    """How long something waits for a durable subscriber, counted from the broker's last start; 0: for ever."""
     predicate_bytes: int = 65_536
     spaces: int = 1_000
     attributes: int = 1_000

@@ -12,84 +12,39 @@ Rule: what does not continue what it has is left; the origin sends it again, in 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
-from contentcast.routing.contract import Acknowledged, Allowed, DeliverDurably, Effect, Holds, Resumed, SendTo, Timer
+from contentcast.routing.contract import Acknowledged, Allowed, Effect, Holds, Resumed, SendTo, Timer
+from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.durable.log import Log
 from contentcast.routing.durable.patience import Patience, reached
+from contentcast.routing.durable.subscribed import Batch, Subscribed
 from contentcast.routing.parts.network_view import NetworkView
+from contentcast.wire import Publish
+from contentcast.wire.checkpoints import Dropped, Tables, Waiting
 from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Taken, check_rows
+from contentcast.wire.fields import Ints
 
 ASK: Final = Timer("durable ask")
-
-
-@dataclass(slots=True)
-class Subscribed:
-    """One durable subscription: its events from the first that was not acknowledged."""
-
-    subscription: Subscription
-    began: int
-    """The version of the interests with which it began; what older versions asked for is not for it."""
-    numbered: int = 0
-    acknowledged: int = 0
-    said: int = 0
-    """The last number that its client has acknowledged, which may not be on disk yet."""
-    handed: deque[tuple[int, EventBatch]] = field(default_factory=deque)
-    """Batches that were handed to the client that is here, each with the number of its first event."""
-    ahead: deque[tuple[int, EventBatch]] = field(default_factory=deque)
-    """Batches that are on disk and were not handed over."""
-    present: bool = False
-    given: int = 0
-    """The last number handed over since the client is here."""
-    allowed: int = 0
-
-    def resume(self, after: int, upto: int) -> list[Effect]:
-        self.present, self.allowed = True, upto
-        self.given = max(after, self.said)
-        self.ahead.extendleft(reversed(self.handed))
-        self.handed.clear()
-        return self.hand_over()
-
-    def hand_over(self) -> list[Effect]:
-        effects: list[Effect] = []
-        while self.present and self.ahead and self.ahead[0][0] <= self.allowed:
-            first, events = self.ahead.popleft()
-            self.handed.append((first, events))
-            end = first + len(events)
-            if end - 1 > self.given:
-                skipped = max(0, self.given + 1 - first)
-                rest = events.slice(skipped) if skipped else events
-                first += skipped
-                missed = first - self.given - 1
-                effects.append(DeliverDurably(self.subscription.id, self.subscription.subscriber, first, rest, missed))
-                self.given = end - 1
-        return effects
-
-    def acknowledge(self, upto: int) -> None:
-        self.acknowledged = max(self.acknowledged, upto)
-        self.said = max(self.said, upto)
-        for batches in (self.handed, self.ahead):
-            while batches and batches[0][0] + len(batches[0][1]) - 1 <= self.acknowledged:
-                batches.popleft()
-            if batches:
-                return
-
-    @property
-    def waiting(self) -> int:
-        """Events that are on disk and not acknowledged, up to the batch that the last acknowledgement lies in."""
-        return sum(len(events) for batches in (self.handed, self.ahead) for _, events in batches)
 
 
 class Home:
     """`brokers` gives the names of all brokers that were heard of: each may be an origin."""
 
-    def __init__(self, broker: str, incarnation: int, view: NetworkView, log: Log, brokers: Callable[[], list[str]]) -> None:
+    def __init__(
+        self,
+        broker: str,
+        incarnation: int,
+        view: NetworkView,
+        log: Log,
+        brokers: Callable[[], list[str]],
+        keeping: Keeping,
+    ) -> None:
         self.broker = broker
         self.version = 0
         """Of the durable interests here, over all lives."""
@@ -102,6 +57,7 @@ class Home:
         self._view = view
         self._log = log
         self._brokers = brokers
+        self.keeping = keeping
         self._synced_version = 0
         self._held: dict[int, Subscribed] = {}
         self._asked: list[tuple[int, tuple[int, ...]]] = []
@@ -154,23 +110,27 @@ class Home:
         have = self.have.setdefault(origin, custody.base)
         if not self.continues(custody, have):
             return [SendTo(origin, Have(0, self.synced.get(origin, 0)))]
-        wanted = np.array([self._is_for(each, custody.version) for each in custody.ids.tolist()], bool)
-        taken = Taken(origin, custody.position, custody.rows[wanted], custody.ids[wanted], custody.publish)
+        wanted, missed = (self._are_for(each, custody.version) for each in (custody.ids, custody.missed))
+        rows, ids = custody.rows[wanted], custody.ids[wanted]
+        taken = Taken(origin, custody.position, rows, ids, custody.publish, custody.missed[missed])
         numbered = self._number(taken)
-        return self._log.write(taken, lambda then: self._safe(taken, numbered))
+        return self._log.write(taken, lambda then: self._safe(taken, numbered, then))
 
     def continues(self, custody: Custody, have: int) -> bool:
         return custody.after <= have < custody.position
 
-    def _is_for(self, number: int, version: int) -> bool:
-        held = self._held.get(number)
-        return held is not None and held.began <= version
+    def _are_for(self, ids: Ints, version: int) -> npt.NDArray[np.bool_]:
+        """Which of these subscriptions are here, and were when this version was told."""
+        found = [(held := self._held.get(each)) is not None and held.began <= version for each in ids.tolist()]
+        return np.array(found, bool)
 
     def _number(self, taken: Taken) -> list[tuple[Subscribed, int, EventBatch]]:
         """The subscriptions that get something of it, the first number and the events of each."""
         assert taken.publish is not None
         self.have[taken.origin] = taken.position
         found: list[tuple[Subscribed, int, EventBatch]] = []
+        for number, count in zip(*(each.tolist() for each in np.unique(taken.missed, return_counts=True)), strict=True):
+            self._held[number].numbered += count
         for number in np.unique(taken.ids).tolist():
             held = self._held[number]
             events = taken.publish.events.take(taken.rows[taken.ids == number])
@@ -178,13 +138,31 @@ class Home:
             held.numbered += len(events)
         return found
 
-    def _safe(self, taken: Taken, numbered: list[tuple[Subscribed, int, EventBatch]]) -> list[Effect]:
+    def _safe(self, taken: Taken, numbered: list[tuple[Subscribed, int, EventBatch]], now: float) -> list[Effect]:
         self.synced[taken.origin] = taken.position
         effects: list[Effect] = [SendTo(taken.origin, Have(0, taken.position))]
         for held, first, events in numbered:
-            held.ahead.append((first, events))
+            held.add(Batch(first, events, now))
             effects += held.hand_over()
+            if held.nbytes > self.keeping.most_bytes:
+                effects += self._keep_less(held, now)
         return effects
+
+    # --- limits
+
+    def _keep_less(self, held: Subscribed, now: float) -> list[Effect]:
+        upto = held.exceeding(self.keeping, now)
+        if not upto or held.subscription.id not in self._held:
+            return []
+
+        def then(_: float) -> list[Effect]:
+            held.drop(upto)
+            return []
+
+        return self._log.write(Dropped(held.subscription.id, upto), then)
+
+    def grow_old(self, now: float) -> list[Effect]:
+        return [effect for held in self._held.values() for effect in self._keep_less(held, now)]
 
     # --- in force where?
 
@@ -213,7 +191,8 @@ class Home:
             version = asked or self.version
             lacking = self.lacking(version)
             if version <= self._synced_version and not reached(self._view, lacking):
-                effects.append(Holds(ids, tuple(lacking)))
+                there = tuple(each for each in self._brokers() if each not in lacking)
+                effects.append(Holds(ids, there, tuple(lacking)))
             else:
                 self._asked.append((version, ids))
         return effects
@@ -280,13 +259,41 @@ class Home:
 
     # --- another life
 
-    def restore(self, record: Taken | Have) -> None:
-        if isinstance(record, Have):
-            if record.subscription in self._held:
-                self._held[record.subscription].acknowledge(record.upto)
-            return
-        check_rows(record)
-        self._safe(record, self._number(record))
+    def restore(self, record: Taken | Have | Dropped | Waiting | Tables, now: float) -> None:
+        match record:
+            case Have(subscription, upto):
+                if subscription in self._held:
+                    self._held[subscription].acknowledge(upto)
+            case Dropped(subscription, upto):
+                if subscription in self._held:
+                    self._held[subscription].drop(upto)
+            case Taken():
+                check_rows(record)
+                self.synced[record.origin] = record.position
+                for held, first, events in self._number(record):
+                    held.add(Batch(first, events, now))
+            case Waiting(subscription, first, publish):
+                assert publish is not None
+                self._held[subscription].add(Batch(first, publish.events, now))
+            case Tables():
+                self.have, self.synced = dict(record.have), dict(record.have)
+                for number, (began, numbered, acknowledged) in record.held.items():
+                    held = self._held[number]
+                    held.began, held.numbered = began, numbered
+                    held.acknowledge(acknowledged)
+
+    def waiting(self) -> Iterator[Waiting]:
+        """For a checkpoint: what waits, in the order of the numbers of each subscription."""
+        for number, held in sorted(self._held.items()):
+            for batch in held.batches():
+                yield Waiting(number, batch.first, Publish(self.broker, 1, 0, batch.events))
+
+    def table(self) -> dict[int, tuple[int, int, int]]:
+        return {number: (held.began, held.numbered, held.acknowledged) for number, held in sorted(self._held.items())}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(held.nbytes for held in self._held.values())
 
     # --- looking inside
 

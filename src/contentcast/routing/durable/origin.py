@@ -13,9 +13,11 @@ Rule: a version is in force from its place in the log. What lies before it is fi
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from math import inf
 from typing import Any, Final
 
 import numpy as np
@@ -24,12 +26,15 @@ from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.routing.audience import Change
 from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.contract import Accepted, Effect, Published, SendTo, Timer
+from contentcast.routing.durable.keeping import Keeping, batch_bytes
 from contentcast.routing.durable.log import Log
 from contentcast.routing.durable.patience import Patience, reached
 from contentcast.routing.parts.network_view import NetworkView
 from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.wire import Publish
-from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Kept, Wanted, check_rows
+from contentcast.wire.checkpoints import Owed, Stripped, Tables
+from contentcast.wire.client import PASSING
+from contentcast.wire.durable import NONE, Custody, DurableInterest, Have, InForce, Kept, Wanted, check_rows
 
 RESEND: Final = "durable resend"
 """The timer of this part; what it is about is the home."""
@@ -51,6 +56,43 @@ class Towards:
     """What it has not said that it has."""
     sent: int = 0
     """How many of those that wait are under way."""
+    nbytes: int = 0
+    ages: deque[float] = field(default_factory=deque)
+    """When this life of the broker got each of those that wait."""
+    stripped: int = 0
+    """How many of those that wait have lost their events by a limit, from the first on."""
+
+    def add(self, custody: Custody, now: float) -> None:
+        self.waiting.append(custody)
+        self.ages.append(now)
+        self.nbytes += _size(custody)
+
+    def pop(self) -> None:
+        self.nbytes -= _size(self.waiting.popleft())
+        self.ages.popleft()
+        self.sent, self.stripped = max(0, self.sent - 1), max(0, self.stripped - 1)
+
+    def exceeding(self, keeping: Keeping, now: float) -> int:
+        """Up to which position it keeps too much or for too long; 0: it does not."""
+        upto, nbytes = 0, self.nbytes
+        oldest = now - keeping.most_age_s if keeping.most_age_s else -inf
+        for custody, at in islice(zip(self.waiting, self.ages, strict=True), self.stripped, None):
+            if at >= oldest and (nbytes <= keeping.most_bytes or custody is self.waiting[-1]):
+                break
+            nbytes -= _size(custody)
+            upto = custody.position
+        return upto
+
+    def strip(self, upto: int) -> None:
+        """Batches up to this position lose their events; their places in the chain stay, and say what was there."""
+        while self.stripped < len(self.waiting) and self.waiting[self.stripped].position <= upto:
+            custody = self.waiting[self.stripped]
+            assert custody.publish is not None
+            missed = np.concatenate([custody.missed, custody.ids])
+            bare = replace(custody, rows=NONE, ids=NONE, publish=custody.publish.take(NONE), missed=missed)
+            self.waiting[self.stripped] = bare
+            self.nbytes += _size(bare) - _size(custody)
+            self.stripped += 1
 
 
 class Origin:
@@ -63,6 +105,7 @@ class Origin:
         spaces: SpaceRegister,
         log: Log,
         route: Callable[[EventBatch, float], list[Effect]],
+        keeping: Keeping,
         *,
         count_steps: bool,
     ) -> None:
@@ -74,8 +117,11 @@ class Origin:
         self._spaces = spaces
         self._log = log
         self._route = route
+        self.keeping = keeping
         self._publishers: dict[str, tuple[int, int]] = {}
         """The last number of each publisher, and its position."""
+        self._passing: OrderedDict[str, None] = OrderedDict()
+        """Those of one life of one client; the one that was silent for longest stands first."""
         self._unsynced: set[tuple[str, int]] = set()
         self._interests: dict[str, tuple[SubscriptionBatch, ...]] = {}
         self._audiences = Audiences.of_one(spaces, self._all_interests, count_steps=count_steps)
@@ -91,37 +137,47 @@ class Origin:
             return [Accepted(publisher, number, position if number == last else 0, duplicate=True)]
         events = self._spaces.fit(published.events)
         publish = Publish(self.broker, 1, self.last + 1, events)
-        kept = Kept(self.last + 1, publisher, number, self._wanted(events), publish)
+        kept = Kept(self.last + 1, publisher, number, self.wanted(events), publish)
         self._place(kept)
         self._unsynced.add((publisher, number))
         return self._log.write(kept, lambda then: self._accepted(kept, then))
 
     def _place(self, kept: Kept) -> None:
         self.last = kept.position
-        self._publishers[kept.publisher] = (kept.number, kept.position)
+        self._note(kept.publisher, kept.number, kept.position)
+
+    def _note(self, publisher: str, number: int, position: int) -> None:
+        self._publishers[publisher] = (number, position)
+        if publisher.startswith(PASSING):
+            self._passing[publisher] = None
+            self._passing.move_to_end(publisher)
+            if len(self._passing) > self.keeping.passing_publishers:
+                silent, _ = self._passing.popitem(last=False)
+                del self._publishers[silent]
 
     def _accepted(self, kept: Kept, now: float) -> list[Effect]:
         assert kept.publish is not None
         self._unsynced.discard((kept.publisher, kept.number))
         effects: list[Effect] = [Accepted(kept.publisher, kept.number, kept.position)]
         effects += self._route(kept.publish.events, now)
-        self._line_up(kept)
+        self._line_up(kept, now)
         for each in kept.wanted:
             effects += self._send(each.home, now)
+            if self.homes[each.home].nbytes > self.keeping.most_bytes:
+                effects += self._keep_less(each.home, now)
         return effects
 
-    def _line_up(self, kept: Kept) -> None:
+    def _line_up(self, kept: Kept, now: float) -> None:
         assert kept.publish is not None
         for each in kept.wanted:
             home = self.homes[each.home]
             rows, pairs = np.unique(each.rows, return_inverse=True)
             part = kept.publish.take(rows)
-            home.waiting.append(
-                Custody(home.base, home.chained, kept.position, each.version, pairs.astype(np.int64), each.ids, part)
-            )
+            pairs = pairs.astype(np.int64)
+            home.add(Custody(home.base, home.chained, kept.position, each.version, pairs, each.ids, part), now)
             home.chained = kept.position
 
-    def _wanted(self, events: EventBatch) -> tuple[Wanted, ...]:
+    def wanted(self, events: EventBatch) -> tuple[Wanted, ...]:
         """Which rows satisfy which subscriptions of each home, by the versions in force now."""
         audience = self._audiences.of(events.space)
         if not len(audience) or not len(events):
@@ -174,8 +230,7 @@ class Origin:
         if found is None:
             return effects
         while found.waiting and found.waiting[0].position <= have.upto:
-            found.waiting.popleft()
-            found.sent = max(0, found.sent - 1)
+            found.pop()
             found.patience.answered()
         return effects + self._send(home, now)
 
@@ -208,12 +263,61 @@ class Origin:
         home.sent = max(home.sent, upto)
         return [*effects, *home.patience.wait(now, can_hear)]
 
+    # --- limits
+
+    def _keep_less(self, home: str, now: float) -> list[Effect]:
+        upto = self.homes[home].exceeding(self.keeping, now)
+        if not upto:
+            return []
+
+        def then(_: float) -> list[Effect]:
+            self.homes[home].strip(upto)
+            return []
+
+        return self._log.write(Stripped(home, upto), then)
+
+    def grow_old(self, now: float) -> list[Effect]:
+        return [effect for home in sorted(self.homes) for effect in self._keep_less(home, now)]
+
     # --- another life
 
-    def restore(self, record: Kept) -> None:
-        check_rows(record)
-        self._place(record)
-        self._line_up(record)
+    def restore(self, record: Kept | Stripped | Owed | Tables, now: float) -> None:
+        match record:
+            case Kept():
+                check_rows(record)
+                self._place(record)
+                self._line_up(record, now)
+            case Stripped(home, upto):
+                self.homes[home].strip(upto)
+            case Owed(home, custody):
+                assert custody is not None
+                self.homes[home].add(custody, now)
+                self.homes[home].stripped += bool(len(custody.missed))
+            case Tables():
+                self.last = record.last
+                for publisher, (number, position) in record.publishers.items():
+                    self._note(publisher, number, position)
+                for name, (base, chained) in record.homes.items():
+                    self.homes[name].base, self.homes[name].chained = base, chained
+
+    def interests(self) -> Iterator[DurableInterest]:
+        """For a checkpoint: the version of each home that is in force."""
+        for name, home in sorted(self.homes.items()):
+            yield DurableInterest(name, 0, home.version, self._interests[name])
+
+    def owed(self) -> Iterator[Owed]:
+        for name, home in sorted(self.homes.items()):
+            yield from (Owed(name, custody) for custody in home.waiting)
+
+    def tables(self) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int]]]:
+        """Publishers, those of one life in the order in which they were heard; and homes."""
+        named = {name: each for name, each in self._publishers.items() if name not in self._passing}
+        passing = {name: self._publishers[name] for name in self._passing}
+        return {**named, **passing}, {name: (home.base, home.chained) for name, home in sorted(self.homes.items())}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(home.nbytes for home in self.homes.values())
 
     def started(self, now: float) -> list[Effect]:
         """What is restored is on disk."""
@@ -237,3 +341,8 @@ class Origin:
                 for name, home in sorted(self.homes.items())
             },
         }
+
+
+def _size(custody: Custody) -> int:
+    pairs = 16 * len(custody.ids) + 8 * len(custody.missed)
+    return pairs + (batch_bytes(custody.publish.events) if custody.publish is not None else 0)

@@ -15,10 +15,11 @@ Rule: the inside knows nothing of it; this router is the only one that writes to
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from contentcast.model import EventBatch, SpaceError
+from contentcast.model import ContentcastError, EventBatch, SpaceError
 from contentcast.routing.contract import (
     Acknowledged,
     Allowed,
@@ -34,6 +35,7 @@ from contentcast.routing.contract import (
     Resumed,
     Router,
     SendTo,
+    SetTimer,
     Sizes,
     Started,
     Suspended,
@@ -42,6 +44,7 @@ from contentcast.routing.contract import (
     TimerFired,
 )
 from contentcast.routing.durable.home import ASK, Home
+from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.durable.log import Log
 from contentcast.routing.durable.origin import RESEND, Origin
 from contentcast.routing.parts.network_view import NetworkView
@@ -49,10 +52,14 @@ from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
 from contentcast.wire import DeclaredSpaces, Mark, Message, Told
+from contentcast.wire.checkpoints import Dropped, Owed, Stripped, Tables, Waiting
 from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Kept, Taken
 from contentcast.wire.fields import WireError
 
 FAMILY: Final = (Custody, Have, InForce)
+AGE: Final = Timer("durable age")
+AGE_PARTS: Final = 10
+"""How often within the longest age it is looked for what is too old."""
 
 
 class Knowing(Router, Protocol):
@@ -84,23 +91,42 @@ class DurableInterests:
 
 
 class Durable:
-    def __init__(self, router: Knowing, setup: Setup) -> None:
+    def __init__(self, router: Knowing, setup: Setup, keeping: Keeping | None = None) -> None:
         self.broker = router.broker
         self.router = router
+        self.keeping = keeping or Keeping()
         self.log = Log(router.broker)
-        self.home = Home(router.broker, setup.incarnation, router.view, self.log, self._brokers)
-        self.origin = Origin(router.broker, router.view, router.spaces, self.log, self._route, count_steps=setup.count_steps)
+        self.home = Home(router.broker, setup.incarnation, router.view, self.log, self._brokers, self.keeping)
+        self.origin = Origin(
+            router.broker, router.view, router.spaces, self.log, self._route, self.keeping, count_steps=setup.count_steps
+        )
+        self._held_back: deque[Input] | None = None
+        """What would write while the log is about to be trimmed; None: it is not."""
+        self._trim_at = self.keeping.trim_bytes
+        """The log is looked at again when it has so many bytes since its last checkpoint."""
         self.interests = DurableInterests()
         router.versions.take(self.interests)
 
+    def keep(self, keeping: Keeping) -> None:
+        """From now on these limits hold."""
+        self.keeping = self.origin.keeping = self.home.keeping = keeping
+        self._trim_at = min(self._trim_at, keeping.trim_bytes)
+
     def handle(self, input: Input, now: float) -> list[Effect]:
+        if self._held_back is not None and _writes(input):
+            if isinstance(input, Published):
+                self.router.spaces.fit(input.events)  # what does not fit is refused now, not later
+            self._held_back.append(input)
+            return []
         effects = self._handle(input, now)
+        if self._held_back is not None or self.log.bytes > self._trim_at:
+            effects = [*effects, *self._trim(now)]
         return [*effects, *self.home.holding()] if self.home.is_asked else effects
 
     def _handle(self, input: Input, now: float) -> list[Effect]:
         match input:
-            case Started(restored):
-                return self._delivered_here(self._start(restored, now), now)
+            case Started(restored, trimmed):
+                return [*self._delivered_here(self._start(restored, trimmed, now), now), *self._grow_old_later(now)]
             case Synced(upto):
                 return self._delivered_here([*self.log.synced(upto, now), *self.router.handle(input, now)], now)
             case Published() if input.publisher:
@@ -124,10 +150,13 @@ class Durable:
                 return self._delivered_here(self._hear(sender, message, now), now)
             case TimerFired(Timer(part, home)) if part == RESEND:
                 return self._delivered_here(self.origin.fired(home, now), now)
+            case TimerFired(timer) if timer == AGE:
+                return [*self.origin.grow_old(now), *self.home.grow_old(now), *self._grow_old_later(now)]
             case TimerFired(timer) if timer == ASK:
                 return self._delivered_here(self.home.ask(now), now)
             case Received(_, Told()) | LinkUp() | LinkLost():
-                return [*self.router.handle(input, now), *self._learn(now)]
+                # What was heard is written when the log is trimmed, if it is about to be.
+                return [*self.router.handle(input, now), *(self._learn(now) if self._held_back is None else [])]
             case _:
                 return self.router.handle(input, now)
 
@@ -183,12 +212,41 @@ class Durable:
         told: list[Effect] = versions.tell(interest)
         return [*told, *self.origin.forced(interest, now), *self.home.ask_later(now)]
 
+    # --- limits and trimming
+
+    def _grow_old_later(self, now: float) -> list[Effect]:
+        age_s = self.keeping.most_age_s
+        return [SetTimer(AGE, now + age_s / AGE_PARTS, background=True)] if age_s else []
+
+    def _trim(self, now: float) -> list[Effect]:
+        """When nothing is on its way to the disk, the state is what the log says: then it is written down as a whole.
+
+        Until then, what would write waits. That takes as long as a few syncs.
+        """
+        if self._held_back is None:
+            self._trim_at = self.keeping.trim_bytes + 2 * (self.origin.nbytes + self.home.nbytes)
+            if self.log.bytes <= self._trim_at:
+                return []
+            self._held_back = deque()
+        if self.log.waiting:
+            return []
+        held_back, self._held_back = self._held_back, None
+        publishers, homes = self.origin.tables()
+        tables = Tables(self.origin.last, publishers, homes, dict(sorted(self.home.have.items())), self.home.table())
+        state = (*self.origin.interests(), tables, *self.origin.owed(), *self.home.waiting())
+        effects = [*self.log.checkpoint(state), *self._learn(now)]
+        self._trim_at = self.log.bytes + self.keeping.trim_bytes
+        for input in held_back:
+            with suppress(ContentcastError):  # a message that makes no sense is as good as lost
+                effects += self._handle(input, now)
+        return effects
+
     # --- another life
 
-    def _start(self, restored: tuple[bytes, ...], now: float) -> list[Effect]:
+    def _start(self, restored: tuple[bytes, ...], trimmed: int, now: float) -> list[Effect]:
         effects = self.router.handle(Started(), now)
         mine: DurableInterest | None = None
-        for number, record in enumerate(self.log.restore(restored), 1):
+        for number, record in enumerate(self.log.restore(restored, trimmed), 1):
             match record:
                 case DurableInterest():
                     self.origin.force(record)
@@ -199,10 +257,13 @@ class Durable:
                     for space in spaces:
                         with suppress(SpaceError):  # an older version that the network could not keep
                             effects += self.router.handle(Declared(space), now)
-                case Kept():
-                    self.origin.restore(record)
-                case Taken() | Have():
-                    self.home.restore(record)
+                case Tables():
+                    self.origin.restore(record, now)
+                    self.home.restore(record, now)
+                case Kept() | Stripped() | Owed():
+                    self.origin.restore(record, now)
+                case Taken() | Have() | Dropped() | Waiting():
+                    self.home.restore(record, now)
                 case _:
                     raise WireError(f"broker {self.broker}: record {number} of its log is a {type(record).__name__}")
         if mine is not None:
@@ -217,5 +278,18 @@ class Durable:
         return {**self.router.sizes(), **self.origin.sizes(), **self.home.sizes()}
 
     def state(self) -> dict[str, Any]:
-        log = {"records": self.log.written, "unsynced": self.log.waiting}
+        log = {"records": self.log.written, "unsynced": self.log.waiting, "bytes since checkpoint": self.log.bytes}
         return {**self.router.state(), "durable": {"origin": self.origin.state(), "home": self.home.state(), "log": log}}
+
+
+def _writes(input: Input) -> bool:
+    match input:
+        case Published():
+            return bool(input.publisher)
+        case DurablySubscribed() | DurablyUnsubscribed() | Acknowledged():
+            return True
+        case Received(_, message):
+            return isinstance(message, FAMILY)
+        case TimerFired(timer):
+            return timer.part == RESEND or timer == AGE
+    return False
