@@ -34,8 +34,9 @@ check: setup ## Check format, lint, types, import order and the docs: code block
 bench: setup-bench ## Measure against peers in the same run (ARGS=... adds options)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-soak: setup ## Play 1,000 stories of crashes, cuts and churn to every protocol (ARGS='--seeds 50'), then attack all entrances
+soak: setup ## Play 1,000 stories of crashes, cuts and churn to every protocol (ARGS='--seeds 50'), 10,000 of durable delivery, then attack all entrances
 	@$(BIN)/python -m contentcast.simulation.faults --protocol all --seeds 1000 $(ARGS)
+	@$(BIN)/python -m tests.simulation.durable --seeds 10000
 	@$(BIN)/python -m tests.fuzz_inputs --minutes 20 --first 2000000
 
 # --no-config and the --no-emit options keep this machine's registry settings out of the locks. The larger lock comes first: what both

@@ -42,6 +42,7 @@ from contentcast.routing.setup import Setup
 from contentcast.simulation import World
 from contentcast.wire import Publish
 from tests.properties.generate import Generator
+from tests.simulation.durable import Story
 
 Pair = tuple[str, int]
 Made = str | Callable[[str, Setup], Router]
@@ -362,3 +363,17 @@ def test_a_broken_promise_is_caught(fault: str) -> None:
 
 def test_every_promise_has_a_faulty_router() -> None:
     assert {promise for promise, _, _ in CAUGHT.values()} == set(Promise)
+
+
+# --- with disks
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+@pytest.mark.parametrize("protocol", promising(Promise.DURABLE))
+def test_what_is_accepted_reaches_every_durable_subscription_once(protocol: str, seed: int) -> None:
+    """The faulty versions of tests/simulation/test_durable.py do not pass such stories."""
+    Story(seed, protocol=protocol).play()
+
+
+def test_a_protocol_that_is_not_durable_does_not_promise_it() -> None:
+    assert set(PROTOCOLS) - set(promising(Promise.DURABLE)) == {"overlay", "multicast"}

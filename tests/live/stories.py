@@ -97,14 +97,21 @@ async def wanted_at(broker: Broker, origin: str, count: int = 1) -> None:
 class Process:
     """`contentcast ...` as a real process; its stdout and stderr go to files, so that nothing waits for a reader."""
 
-    def __init__(self, folder: Path, *words: str, stdin: Any = subprocess.DEVNULL) -> None:
+    def __init__(
+        self, folder: Path, *words: str, stdin: Any = subprocess.DEVNULL, before: Callable[[], None] | None = None
+    ) -> None:
         self.name = "-".join(each for each in words[:2] if each.isidentifier())
         number = len(list(folder.glob("*.out")))
         self.out, self.err = folder / f"{number}.out", folder / f"{number}.err"
         environment = os.environ | {"PYTHONUNBUFFERED": "1"}
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.running = subprocess.Popen(
-                [sys.executable, "-m", "contentcast.cli", *words], stdin=stdin, stdout=out, stderr=err, env=environment
+                [sys.executable, "-m", "contentcast.cli", *words],
+                stdin=stdin,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                preexec_fn=before,
             )
 
     def said(self) -> str:

@@ -1,17 +1,27 @@
 """Stories of durable delivery: publishers that insist, subscribers that go away, faults, and a ledger that judges.
 
+    python -m tests.simulation.durable --seeds 10000        any protocol that promises it
+    python -m tests.simulation.durable --seed 17
+
 `Books` reads what is safe on every broker's disk and checks the invariants after every step. `Story.judge` knows nothing of
 the protocol: it compares what was published with what the clients have got, by the oracle.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from math import inf
 from random import Random
 from typing import Any
 
+from rich.console import Console
+from rich.progress import track
+
+from contentcast import catalog
+from contentcast.catalog import Promise, promising
 from contentcast.language import subscription
 from contentcast.matching import Scan
 from contentcast.model import EventBatch, SubscriptionBatch
@@ -34,8 +44,6 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.durable import Durable
 from contentcast.routing.durable.keeping import Keeping
-from contentcast.routing.flooding import Flooding
-from contentcast.routing.link_matching.router import LinkMatching
 from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Life, Setup
 from contentcast.simulation.ways.links import LinkQuality
@@ -192,17 +200,18 @@ class Story:
 
     PREDICATES = ("price < 50", "price >= 30 AND price < 70", "price > 60", "issue = 'IBM'", "price > 1000", "price <> 10")
 
-    def __init__(self, seed: int, make: MakeDurable = Durable, checked: bool = True, **kept: Any) -> None:
+    def __init__(self, seed: int, make: MakeDurable = Durable, checked: bool = True, protocol: str = "", **kept: Any) -> None:
         self.seed = seed
         self.dice = dice = Random(f"durable {seed}")
         self.books: dict[str, Book] = {}
         lossy = dice.random() < 0.4
-        inside: Any = dice.choice([Flooding, LinkMatching])
+        self.protocol = protocol or dice.choice(["flooding", "link-matching"])
         keeping = Keeping(**{"trim_bytes": dice.choice([500, 5_000, 1 << 20]), **kept})
 
         def made(broker: str, life: Life) -> Any:
             setup = Setup().living(life)
-            durable: Any = make(inside(broker, setup), setup, keeping)
+            inside: Any = catalog.router(self.protocol, broker, setup)
+            durable: Any = make(inside, setup, keeping)
             if checked:
                 durable = Booked(durable, self.books)
             return Reliable(durable, life.incarnation) if lossy else durable
@@ -346,3 +355,27 @@ class Story:
         """When its client was told that it holds at this broker, or its home said that it does everywhere."""
         told = self.world.durable.holds.get(number, [])
         return min((at for at, brokers in told if origin in brokers), default=self.confirmed.get(number, inf))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Plays stories of durable delivery and judges them.")
+    parser.add_argument("--seeds", type=int, default=100, help="how many stories")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="this one alone")
+    asked = parser.parse_args()
+    protocols = promising(Promise.DURABLE)
+    seeds = range(asked.first, asked.first + asked.seeds) if asked.seed is None else [asked.seed]
+    failed: list[int] = []
+    for seed in track(seeds, "durable delivery", console=Console(stderr=True)):
+        try:
+            Story(seed, protocol=protocols[seed % len(protocols)]).play()
+        except AssertionError as reason:
+            failed.append(seed)
+            print(f"seed {seed}, {protocols[seed % len(protocols)]}: {reason}", file=sys.stderr)
+    print(f"{len(seeds) - len(failed):,} of {len(seeds):,} stories of durable delivery are as they should be")
+    if failed:
+        sys.exit(f"play them again: {', '.join(f'--seed {seed}' for seed in failed[:10])}")
+
+
+if __name__ == "__main__":
+    main()

@@ -232,7 +232,7 @@ class Durable:
             return []
         held_back, self._held_back = self._held_back, None
         publishers, homes = self.origin.tables()
-        tables = Tables(self.origin.last, publishers, homes, dict(sorted(self.home.have.items())), self.home.table())
+        tables = Tables(self.origin.last, publishers, homes, dict(sorted(self.home.synced.items())), self.home.table())
         state = (*self.origin.interests(), tables, *self.origin.owed(), *self.home.waiting())
         effects = [*self.log.checkpoint(state), *self._learn(now)]
         self._trim_at = self.log.bytes + self.keeping.trim_bytes
