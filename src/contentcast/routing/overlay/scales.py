@@ -149,7 +149,9 @@ class Scale:
     def of_value(self, value: Value) -> int:
         if self.kind.name in KEYED:
             return int(self.of_keys(np.array([key_of(self.kind, value)], np.int64))[0])
-        return int(self.of_column(pa.array([value], self.kind.arrow))[0])
+        if self.values or self.cuts:
+            return int(self.of_column(pa.array([value], self.kind.arrow))[0])
+        return int(self._in_cells(np.array([first_bytes(value)], np.uint64))[0])
 
     def of_constraint(self, constraint: Constraint) -> list[tuple[int, int]]:
         """The places of all values that it accepts, as closed intervals, ascending; patterns are taken for anything."""
@@ -187,8 +189,14 @@ def _order_of_doubles(values: Floats) -> Keys:
     return float_keys(np.ascontiguousarray(values, np.float64)).view(np.uint64) ^ np.uint64(1 << 63)
 
 
+def first_bytes(value: str | bytes) -> int:
+    """The first eight bytes as a number, most significant first; a shorter text is filled with zeros."""
+    raw = value.encode() if isinstance(value, str) else value
+    return int.from_bytes(raw[:8].ljust(8, b"\0"), "big")
+
+
 def _first_bytes(column: pa.Array) -> Keys:
-    """The first eight bytes of each text as a number, most significant first; shorter ones are filled with zeros."""
+    """`first_bytes` of each text."""
     plain = column.cast(pa.large_binary())
     if isinstance(plain, pa.ChunkedArray):
         plain = plain.combine_chunks()
