@@ -236,7 +236,7 @@ def boxes(count: int, first: int, names: str) -> str:
 
 
 def test_what_strangers_compare_is_answered_in_time() -> None:
-    """Hundreds of alternatives on both sides, long lists, and many patterns; without a limit the first took seconds."""
+    """Hundreds of alternatives on both sides, long lists, and many patterns; without a limit the first takes a second."""
     both = Space("both", a="int", b="int", c="int", s="string")
     lists = [
         " OR ".join(f"(a IN ({', '.join(str(3 * each + at) for each in range(60))}) AND b = {at})" for at in range(start, 130))
