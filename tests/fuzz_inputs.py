@@ -1,10 +1,10 @@
 """`python -m tests.fuzz_inputs --minutes 10`: texts, events and files as strangers would make them, within time and memory.
 
 Every input is given to the entrance that would take it: a predicate, a transform or a table of predicates to the language, a
-line or a file of each format to the readers of events, spaces and topologies. Each is answered, or refused by a
-`ContentcastError`; another exception, too much processor time or too much memory is a finding. A child process takes them, with
-limits of the operating system, so that a hang or an abort is one too. It says which input it begins, and the parent names the
-one that it did not survive.
+line or a file of each format to the readers of events, spaces and topologies, a damaged index file, frame or a crowd of threads
+to the index and the wire (`fuzz_index`). Each is answered, or refused by a `ContentcastError`; another exception, too much
+processor time or too much memory is a finding. A child process takes them, with limits of the operating system, so that a hang
+or an abort is one too. It says which input it begins, and the parent names the one that it did not survive.
 Rule: an input is made from its number alone. What is found here becomes a test beside what it broke.
 """
 
@@ -33,6 +33,8 @@ from contentcast.language import parse_many, parse_predicate, parse_transform
 from contentcast.model import ContentcastError, EventBatch, Space, read_events
 from contentcast.model.events.event_files import from_json_lines
 from contentcast.network.files import read_topology
+from tests import fuzz_index
+from tests.fuzz_index import damaged
 
 MOST_CPU_S: Final = 2.0
 """For one input: ten times what the slowest takes on a machine that does other things too."""
@@ -169,25 +171,9 @@ def a_file(random: Random, folder: Path) -> Path:
         return path
     raw = {"jsonl": _json_bytes, "csv": _csv_bytes, "parquet": _parquet_bytes}[ending](random)
     if random.random() < 0.6:
-        raw = _damaged(random, raw)
+        raw = damaged(random, raw)
     path.write_bytes(raw)
     return path
-
-
-def _damaged(random: Random, raw: bytes) -> bytes:
-    found = bytearray(raw)
-    for _ in range(random.choice([1, 1, 3, 20])):
-        at = random.randrange(len(found) + 1)
-        match random.randrange(4):
-            case 0:
-                found[at : at + 1] = bytes([random.randrange(256)])
-            case 1:
-                del found[at : at + random.choice([1, 8, 300])]
-            case 2:
-                found[at:at] = random.choice([b'"', b"\xff\xfe", b"\0", b"\n", b",", b"\xff" * 8, b"{"])
-            case _:
-                del found[at:]
-    return bytes(found)
 
 
 def _json_bytes(random: Random) -> bytes:
@@ -248,7 +234,7 @@ def space_file(random: Random) -> None:
         )
         deep = random.choice([10, 3_000, 100_000])
         given = random.choice([good, b"[" * deep, b'{"a":' * deep, good.replace(b'"i"', b'"s"'), b"a = " + b"[" * deep])
-        path.write_bytes(_damaged(random, given))
+        path.write_bytes(damaged(random, given))
         Space.load(path)
 
 
@@ -266,12 +252,12 @@ def topology_file(random: Random) -> None:
             "edges": "\n".join(f"{one} {other}" for one, other in links),
             "csv": "\n".join(f"{one},{other},3" for one, other in links),
         }[ending]  # fmt: skip
-        path.write_bytes(_damaged(random, made.encode()))
+        path.write_bytes(damaged(random, made.encode()))
         read_topology(path, largest_part=True)
 
 
 KINDS: Final[list[Callable[[Random], None]]] = [
-    predicate, predicate, predicates, transform, json_lines, event_file, arrow, space_file, topology_file,
+    predicate, predicate, predicates, transform, json_lines, event_file, arrow, space_file, topology_file, *fuzz_index.KINDS,
 ]  # fmt: skip
 
 

@@ -47,6 +47,8 @@ from contentcast.model.values.patterns import tokens_of
 
 DEEPEST: Final = 100
 """How deep parentheses may be nested, and how many NOTs may stand in a row."""
+MOST_TESTS: Final = 2_048
+"""Tests of one predicate: each takes 10 to 50 microseconds on its way to the normal form. A list after IN is one test."""
 
 ReadLiteral = Callable[[int, str, str, bool], Value]
 """Takes where a string or number literal starts, its text, the kind's name and whether it is negated.
@@ -82,9 +84,9 @@ _FEW: Final = 3
 """How many parentheses around one attribute or literal are seen through; to look further at each one would be quadratic."""
 
 
-def read_tree(space: Space, text: str, read_literal: ReadLiteral | None = None) -> Tree:
+def read_tree(space: Space, text: str, read_literal: ReadLiteral | None = None, most_tests: int | None = MOST_TESTS) -> Tree:
     """The tree of a text, or `NotRead`."""
-    return _Text(space, text, read_literal or read_plain).tree()
+    return _Text(space, text, read_literal or read_plain).tree(most_tests)
 
 
 def read_plain(start: int, raw: str, kind: str, negative: bool) -> Value:
@@ -148,8 +150,9 @@ class _Text:
 
     # --- either, both, negated
 
-    def tree(self) -> Tree:
+    def tree(self, most_tests: int | None) -> Tree:
         waiting: list[tuple[list[Tree], list[Tree], bool]] = []
+        tests = 0
         either: list[Tree] = []
         both: list[Tree] = []
         while True:
@@ -161,6 +164,12 @@ class _Text:
                 waiting.append((either, both, negated))
                 either, both = [], []
                 continue
+            tests += 1
+            if most_tests is not None and tests > most_tests:
+                reason = (
+                    f"more than {most_tests:,} tests; write values of one attribute as a list after IN, or split the predicate"
+                )
+                raise Wrong(self.start, reason)
             operand = self._test()
             while True:
                 both.append(_not(operand) if negated else operand)

@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 from contentcast.language import literals
 from contentcast.language.dialect import Dialect
 from contentcast.language.errors import WHAT_IS_POSSIBLE, PredicateError
-from contentcast.language.grammar import read_tree
+from contentcast.language.grammar import MOST_TESTS, read_tree
 from contentcast.language.operands import NotRead, Wrong
 from contentcast.language.printer import quote_name
 from contentcast.model.errors import TooManyConjunctions, nearest
@@ -69,7 +69,7 @@ _ONLY_GRAMMAR: Final = re.compile(
 """Forms that the grammar alone reads: where a text has one, its word about the text is the last."""
 
 MOST_CHARS: Final = 65_536
-"""Longer texts are refused, unless the caller allows them. Up to here a text is answered or refused in well under a second."""
+"""Longer texts are refused, unless the caller allows them. Up to here a text is answered or refused in about 0.1 s."""
 
 _MOST_EXPLAINED: Final = 2_000
 _DEEPEST_EXPLAINED: Final = 12
@@ -78,7 +78,10 @@ a third of the stack that Python gives by default."""
 
 
 def parse_predicate(space: Space, text: str, *, most_chars: int | None = MOST_CHARS) -> Predicate:
-    """The canonical predicate of a text; `predicate.tree` keeps its syntax. `most_chars=None` takes a text of any length."""
+    """The canonical predicate of a text; `predicate.tree` keeps its syntax. `most_chars=None` takes a text of any length.
+
+    Whoever allows longer texts than MOST_CHARS also allows any number of tests in them.
+    """
     tree = parse_tree(space, text, most_chars=most_chars)
     try:
         return normalise(space, tree)
@@ -91,7 +94,7 @@ def parse_tree(space: Space, text: str, *, most_chars: int | None = MOST_CHARS) 
         raise PredicateError("", 0, f"a predicate is a text, not {_shortened(repr(text))}")
     check_length(text, "predicate", most_chars)
     try:
-        return read_tree(space, text)
+        return read_tree(space, text, most_tests=MOST_TESTS if most_chars is not None and most_chars <= MOST_CHARS else None)
     except Wrong as reason:
         raise PredicateError(text, reason.offset, reason.reason) from None
     except NotRead as reason:

@@ -7,6 +7,7 @@ that treat every cut alike treat every value alike.
 import sys
 from itertools import product
 from random import Random
+from time import process_time
 from typing import Any
 
 import pytest
@@ -214,3 +215,36 @@ def test_predicates_of_different_spaces_have_nothing_to_compare() -> None:
     for compare in (covers, overlaps):
         with pytest.raises(ValueError, match="a predicate over small and one over open have nothing to compare"):
             compare(one, other)
+
+
+def test_past_its_steps_covers_says_no_and_overlaps_yes() -> None:
+    """Safe for routing: too much is sent on, never too little."""
+    wide, narrow = parse_predicate(OPEN, "n < 9"), parse_predicate(OPEN, "n < 5 AND s = 'a'")
+    assert covers(wide, narrow)
+    assert not covers(wide, narrow, most_steps=3)
+    apart = parse_predicate(OPEN, "n > 20")
+    assert not overlaps(apart, narrow)
+    assert overlaps(apart, narrow, most_steps=3)
+
+
+def boxes(count: int, first: int, names: str) -> str:
+    one, other = names
+    return " OR ".join(
+        f"({one} BETWEEN {first + 9 * at} AND {first + 9 * at + 3} AND {other} BETWEEN {3 * at} AND {3 * at + 1})"
+        for at in range(count)
+    )
+
+
+def test_what_strangers_compare_is_answered_in_time() -> None:
+    """Hundreds of alternatives on both sides, long lists, and many patterns; without a limit the first takes a second."""
+    both = Space("both", a="int", b="int", c="int", s="string")
+    lists = [
+        " OR ".join(f"(a IN ({', '.join(str(3 * each + at) for each in range(60))}) AND b = {at})" for at in range(start, 130))
+        for start in (0, 1)
+    ]
+    patterns = [" OR ".join(f"(s LIKE '%a{at}_b%c{end}%' AND a > {at})" for at in range(60)) for end in ("", "d")]
+    for one, other in ((boxes(600, 0, "ab"), boxes(600, 5_002, "ac")), lists, patterns):
+        mine, theirs = parse_predicate(both, one), parse_predicate(both, other)
+        begun = process_time()
+        covers(mine, theirs), covers(theirs, mine), overlaps(mine, theirs)
+        assert process_time() - begun < 2.0  # 0.2 s on a quiet machine

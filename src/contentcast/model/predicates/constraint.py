@@ -155,13 +155,14 @@ class Constraint:
             for unwanted in self.unlike
         )
 
-    def overlaps(self, other: Constraint) -> bool:
+    def overlaps(self, other: Constraint, effort: Effort = UNLIMITED) -> bool:
         """Is there something that both accept? Exact without patterns; with them a "yes" may be wrong."""
         if self.absent and other.absent:
             return True
+        effort.spend(min(len(self.ranges.cuts), len(other.ranges.cuts)))
         if self.only_ranges and other.only_ranges:
             return not self.ranges.isdisjoint(other.ranges)
-        return not (self & other).is_empty
+        return not Constraint.all_of((self, other), effort).is_empty
 
     def sort_key(self) -> tuple[Any, ...]:
         return (self.absent, self.ranges.cuts, self.like, self.unlike)

@@ -6,40 +6,60 @@ the relations between subscriptions, between advertisements, and across are thes
 Rule: `covers` never says yes wrongly, `overlaps` never says no wrongly. Both are exact when no constraint holds a LIKE pattern
 other than a prefix (for `covers` within MOST_PARTS of splitting). With patterns they are exact on finite sets and, short of
 patterns.MOST_STATES, on patterns that must match; not on ranges, patterns and negated patterns of one attribute together.
+Both work for MOST_STEPS at most, since strangers choose what is compared. Then `covers` answers "no" and `overlaps` "yes": a
+router that believes them sends on too much, and never too little.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from contentcast.model.errors import TooManyConjunctions
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.predicates.predicate import Conjunction, Predicate
 from contentcast.model.space import Space
+from contentcast.model.values.effort import Effort
 
 MOST_PARTS: Final = 2000
 """How many pieces `covers` cuts a conjunction into, to cover each by another alternative, before it gives up with "no"."""
 
 
-def covers(wide: Predicate, narrow: Predicate) -> bool:
-    """Does every event that satisfies `narrow` satisfy `wide`? Events keep to the space's declared domains."""
+MOST_STEPS: Final = 400_000
+"""Work for one answer, as `effort` counts it: about 0.1 s."""
+_STEPS_OF_A_PAIR: Final = 6
+"""Of two conjunctions that are compared, for each attribute; more if their sets have many parts."""
+
+
+def covers(wide: Predicate, narrow: Predicate, most_steps: int = MOST_STEPS) -> bool:
+    """Does every event that satisfies `narrow` satisfy `wide`? Events keep to the space's declared domains.
+
+    "No" if it is not found out within `most_steps`.
+    """
     _same_space(wide, narrow)
-    domain = domain_of(wide.space)
-    budget = [MOST_PARTS]
-    for each in narrow.conjunctions:
-        within = each.intersect(wide.space, domain)
-        if within is not None and not _covered(wide.space, within, wide.conjunctions, budget):
-            return False
+    domain, budget, effort = domain_of(wide.space), [MOST_PARTS], Effort(most_steps)
+    try:
+        for each in narrow.conjunctions:
+            within = _both(wide.space, each, domain, effort)
+            if within is not None and not _covered(wide.space, within, wide.conjunctions, budget, effort):
+                return False
+    except TooManyConjunctions:
+        return False
     return True
 
 
-def overlaps(one: Predicate, other: Predicate) -> bool:
-    """Is there an event of the space that satisfies both?"""
+def overlaps(one: Predicate, other: Predicate, most_steps: int = MOST_STEPS) -> bool:
+    """Is there an event of the space that satisfies both? "Yes" if it is not found out within `most_steps`."""
     _same_space(one, other)
-    domain = domain_of(one.space)
-    for mine in one.conjunctions:
-        within = mine.intersect(one.space, domain)
-        if within is not None and any(within.intersect(one.space, theirs) is not None for theirs in other.conjunctions):
-            return True
+    domain, effort = domain_of(one.space), Effort(most_steps)
+    try:
+        for mine in one.conjunctions:
+            within = _both(one.space, mine, domain, effort)
+            if within is None:
+                continue
+            if any(within.overlaps(theirs, effort) for theirs in other.conjunctions):
+                return True
+    except TooManyConjunctions:
+        return True
     return False
 
 
@@ -55,16 +75,28 @@ def _same_space(one: Predicate, other: Predicate) -> None:
         raise ValueError(f"a predicate over {one.space.name} and one over {other.space.name} have nothing to compare")
 
 
-def _covered(space: Space, narrow: Conjunction, wides: tuple[Conjunction, ...], budget: list[int]) -> bool:
+def _both(space: Space, one: Conjunction, other: Conjunction, effort: Effort) -> Conjunction | None:
+    effort.spend(_steps(one, other))
+    return one.intersect(space, other, effort)
+
+
+def _steps(one: Conjunction, other: Conjunction) -> int:
+    """What it takes to compare them, without their patterns, which count for themselves."""
+    cuts = sum(len(constraint.ranges.cuts) for each in (one, other) for _, constraint in each.items)
+    return _STEPS_OF_A_PAIR * (1 + len(one.items) + len(other.items)) + cuts // 2
+
+
+def _covered(space: Space, narrow: Conjunction, wides: tuple[Conjunction, ...], budget: list[int], effort: Effort) -> bool:
     """Covered by one alternative, or cut by it so that the others cover the rest."""
     waiting = [(narrow, list(wides))]
     while waiting:
         piece, left = waiting.pop()
-        if any(wide.covers(piece) for wide in left):
+        effort.spend(3 * len(left))
+        if any(wide.covers(piece, effort) for wide in left):
             continue
         uncut: list[Conjunction] = []  # may yet cover a smaller piece
         for at, wide in enumerate(left):
-            rest = _remainder(space, piece, wide)
+            rest = _remainder(space, piece, wide, effort)
             if rest is None:
                 uncut.append(wide)
             elif rest != [piece]:  # else it takes nothing away, nor from any part of the piece
@@ -78,7 +110,7 @@ def _covered(space: Space, narrow: Conjunction, wides: tuple[Conjunction, ...], 
     return True
 
 
-def _remainder(space: Space, narrow: Conjunction, wide: Conjunction) -> list[Conjunction] | None:
+def _remainder(space: Space, narrow: Conjunction, wide: Conjunction, effort: Effort) -> list[Conjunction] | None:
     """What is left of `narrow` outside `wide`, as disjoint pieces; None if a pattern's complement would be needed."""
     pieces: list[Conjunction] = []
     inside: Conjunction | None = narrow
@@ -88,8 +120,8 @@ def _remainder(space: Space, narrow: Conjunction, wide: Conjunction) -> list[Con
             return None
         if inside is None:
             break
-        piece = inside.intersect(space, Conjunction(((name, outside),)))
+        piece = _both(space, inside, Conjunction(((name, outside),)), effort)
         if piece is not None:
             pieces.append(piece)
-        inside = inside.intersect(space, Conjunction(((name, constraint),)))
+        inside = _both(space, inside, Conjunction(((name, constraint),)), effort)
     return [narrow] if inside is None else pieces

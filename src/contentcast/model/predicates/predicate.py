@@ -65,18 +65,21 @@ class Conjunction:
             constraints[name] = both
         return Conjunction.of(space, constraints)
 
-    def covers(self, narrow: Conjunction) -> bool:
+    def covers(self, narrow: Conjunction, effort: Effort = UNLIMITED) -> bool:
         """Does every event of the narrow one satisfy this one? As exact as `Constraint.covers`."""
         theirs = dict(narrow.items)
         for name, constraint in self.items:
             asked = theirs.get(name)
             if asked is None or not constraint.ranges.spans(asked.ranges):
                 return False
-        return all(constraint.covers(theirs[name]) for name, constraint in self.items)
+        effort.spend(sum(len(theirs[name].ranges.cuts) // 2 for name, _ in self.items))
+        return all(constraint.covers(theirs[name], effort) for name, constraint in self.items)
 
-    def overlaps(self, other: Conjunction) -> bool:
+    def overlaps(self, other: Conjunction, effort: Effort = UNLIMITED) -> bool:
+        """Can an event satisfy both? As exact as `Constraint.overlaps`."""
         theirs = dict(other.items)
-        return all((asked := theirs.get(name)) is None or constraint.overlaps(asked) for name, constraint in self.items)
+        effort.spend(4 + 4 * len(theirs))
+        return all((asked := theirs.get(name)) is None or constraint.overlaps(asked, effort) for name, constraint in self.items)
 
     def sort_key(self, space: Space) -> list[Any]:
         return [(space.position(name), constraint.sort_key()) for name, constraint in self.items]

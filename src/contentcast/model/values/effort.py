@@ -11,7 +11,7 @@ from typing import Final
 
 from contentcast.model.errors import TooManyConjunctions
 
-MOST_STEPS: Final = 150_000
+MOST_STEPS: Final = 100_000
 """For one predicate."""
 
 
