@@ -1,7 +1,7 @@
-"""A broker serves its first client at once: what it has not compiled runs as plain Python until it is, and is loaded in a thread.
+"""A broker serves its first client at once: what is not compiled yet runs as plain Python until it is.
 
-Compiling takes a minute or two the first time on a machine, at a low priority; loading what was compiled takes a second. No heartbeat
-waits for either.
+Compiling takes a minute or two the first time on a machine, at a low priority; loading what was compiled takes a second, in a
+thread of its own. No heartbeat waits for either.
 """
 
 from __future__ import annotations
