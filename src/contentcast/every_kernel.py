@@ -24,7 +24,7 @@ def compile_matching() -> None:
     from contentcast.matching.index.matching.kernel_call import match_many, match_one
 
     line = int64[::1]
-    match_many.compile((line, line, int64, int64, line, line, boolean, line))
+    match_many.compile((int64, int64, int64, int64, line, line, boolean, line))
     match_one.compile((int64,))
 
 
