@@ -69,6 +69,7 @@ import asyncio
 import contentcast as cc
 from contentcast.kernels import kernel
 from contentcast.live.broker import Broker
+from contentcast.live.errors import NotConnected
 from contentcast.live.settings.address import read_address
 from contentcast.live.settings.config import BrokerConfig
 
@@ -77,12 +78,17 @@ async def main():
     config = BrokerConfig(listen=(read_address("contentcast://127.0.0.1:0"),), spaces=(space,), protocol={protocol!r})
     async with Broker(config) as broker:
         came = asyncio.Queue()
-        async with cc.connect(str(broker.addresses[0])) as client:
-            await client.subscribe("trades", "price < 120", deliver=came.put_nowait)
-            await client.publish("trades", {{"issue": "IBM", "price": 119.5}})
-            await came.get()
-            assert kernel.as_python, "something was compiled already"
-            assert compiled() == 0, COMPILED
+        while came.empty():
+            try:
+                async with cc.connect(str(broker.addresses[0])) as client:
+                    await client.subscribe("trades", "price < 120", deliver=came.put_nowait)
+                    await client.publish("trades", {{"issue": "IBM", "price": 119.5}})
+                    await came.get()
+                    break
+            except NotConnected:  # a machine with much else to do
+                pass
+        assert kernel.as_python, "something was compiled already"
+        assert compiled() == 0, COMPILED
 
 asyncio.run(main())
 """
