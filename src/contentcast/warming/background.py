@@ -55,7 +55,10 @@ class _Kernels:
             return
         with self._lock:
             if self._working != os.getpid():
+                from contentcast.kernels import kernel
+
                 self._working, self._done = os.getpid(), Event()
+                kernel.as_python = not is_compiled(part)  # here, not in the thread: whoever asked goes on at once
                 Thread(target=self._work, args=(part, tell), name="contentcast-kernels", daemon=True).start()
 
     def wait(self, tell: Tell | None = None) -> None:
@@ -81,7 +84,6 @@ class _Kernels:
         from contentcast.warming.loading import load_index_kernels
 
         try:
-            kernel.as_python = not is_compiled(part)
             if kernel.as_python:
                 tell(COMPILING)
             self._compile(INDEX)
