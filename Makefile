@@ -22,6 +22,7 @@ run: setup ## Run the main job into out/ (SIZE=small or medium is quicker; ARGS=
 
 # The docs belong to `make check`, so that checking and testing runs their code blocks once.
 test: setup ## Run all tests but those of the docs (ARGS=... adds pytest options)
+	@$(BIN)/contentcast warm
 	@$(BIN)/python -m pytest --ignore=tests/docs $(ARGS)
 
 check: setup ## Check format, lint, types, import order and the docs: code blocks, names, links

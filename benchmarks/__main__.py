@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import machine
 
 BENCHMARKS = (
+    "cold",
     "bulk",
     "matching",
     "updates",

@@ -8,16 +8,11 @@ cd "$(dirname "$0")/.."
 ROOT=$(pwd -P)
 VENV=.venv
 MARK=$VENV/.installing
+SAY_EVERY_S=8
 
 say() { printf '%s\n' "setup: $*" >&2; }
 checksum() { cksum <"$1" | tr ' ' '-'; }
 stamp_of() { printf '%s' "$VENV/.stamps/$1-$(checksum "$2")"; }
-# Numba looks only at the file that a kernel stands in, not at those whose kernels and constants are compiled into it.
-kernels_stamp() {
-    sources=$(grep -rlE 'numba|njit' src --include='*.py' | sort)
-    # shellcheck disable=SC2086 # file names without spaces, to be split
-    printf '%s' "$VENV/.stamps/kernels-$(cat $sources src/contentcast/matching/index/*.py | cksum | tr ' ' '-')"
-}
 
 sound() {
     [ -e "$VENV/.root" ] && [ "$(cat "$VENV/.root")" = "$ROOT" ] && "$VENV/bin/python" -c '' 2>/dev/null
@@ -27,7 +22,7 @@ complete() {
     for name in "$@"; do
         [ -e "$(stamp_of "$name" "requirements/$name.lock")" ] || return 1
     done
-    [ -e "$(stamp_of project pyproject.toml)" ] && [ -e "$(kernels_stamp)" ]
+    [ -e "$(stamp_of project pyproject.toml)" ]
 }
 
 # A dead process's number may have been given to another program, so its name must be ours too (where ps can tell).
@@ -38,12 +33,12 @@ at_work() {
 # Sets BROKEN when the last one to work here did not finish.
 take_turn() {
     mkdir -p "$VENV"
-    told=
+    waited=0
     until (set -C; echo $$ >"$MARK") 2>/dev/null; do
         owner=$(cat "$MARK" 2>/dev/null || true)
         if at_work "${owner:-0}"; then
-            [ -n "$told" ] || say "waiting for process $owner, which is filling $VENV"
-            told=yes
+            [ $((waited % SAY_EVERY_S)) -ne 0 ] || say "waiting for process $owner, which is filling $VENV"
+            waited=$((waited + 1))
             sleep 1
         else
             BROKEN=yes
@@ -78,18 +73,29 @@ make_venv() {
     printf '%s\n' "$ROOT" >"$VENV/.root"
 }
 
-# pip, its many lines folded into one on a terminal, and shown only when it fails.
+# What pip is doing now.
+doing() {
+    grep -E '^ *(Collecting|Downloading|Building|Installing)' "$VENV/pip.log" | tail -n 1 | sed 's/^ *//' | cut -c 1-70
+}
+
+# pip, its many lines folded into one on a terminal and into one every SAY_EVERY_S elsewhere; all are shown when it fails.
 pip_install() {
     "$VENV/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off "$@" >"$VENV/pip.log" 2>&1 &
     pip=$!
     trap 'kill $pip 2>/dev/null; exit 130' INT TERM # sh starts background work deaf to Ctrl-C
     if [ -t 2 ]; then
         while kill -0 $pip 2>/dev/null; do
-            doing=$(grep -E '^ *(Collecting|Downloading|Building|Installing)' "$VENV/pip.log" | tail -n 1 | cut -c 1-70)
-            printf '\r\033[K  %s' "$doing" >&2
+            printf '\r\033[K  %s' "$(doing)" >&2
             sleep 0.5
         done
         printf '\r\033[K' >&2
+    else
+        waited=0
+        while kill -0 $pip 2>/dev/null; do
+            sleep 1
+            waited=$((waited + 1))
+            [ $((waited % SAY_EVERY_S)) -ne 0 ] || say "$(doing) ($waited s)"
+        done
     fi
     if ! wait $pip; then
         tail -n 40 "$VENV/pip.log" >&2
@@ -121,11 +127,4 @@ for name in "$@"; do
     once "$name" "$lock" "the $(grep -c == "$lock") packages of $lock (minutes the first time)" --require-hashes -r "$lock"
 done
 once project pyproject.toml "contentcast itself, editable" --no-deps --no-build-isolation -e .
-if [ ! -e "$(kernels_stamp)" ]; then
-    say "compiling the kernels (once; they are cached)"
-    find src -name '*.nb[ic]' -exec rm -f {} +
-    "$VENV/bin/python" requirements/warm.py
-    rm -f "$VENV/.stamps/kernels"*
-    : >"$(kernels_stamp)"
-fi
 rm -f "$MARK"

@@ -1,4 +1,4 @@
-"""What every test may use: the Hypothesis profiles, and one Spark session, started when the first test asks for it."""
+"""What every test may use: the Hypothesis profiles, compiled kernels, and one Spark session, started by the first who asks."""
 
 import os
 from collections.abc import Iterator
@@ -25,6 +25,22 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fuzz" if FUZZ_EXAMPLES in os.environ else "repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_kernels() -> None:
+    """An index uses its kernels from the beginning, however small it is; `plain_engine` is for tests of the other engine."""
+    from contentcast.warming.background import kernels
+
+    kernels.wait()
+
+
+@pytest.fixture
+def plain_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every index that the test makes goes without kernels."""
+    from contentcast import MatchIndex
+
+    monkeypatch.setattr(MatchIndex, "use_kernels", lambda self: None)
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ from contentcast.commands.shared.settings import setting
 from contentcast.commands.simulate import simulate
 from contentcast.commands.subscribe import subscribe
 from contentcast.commands.top import top
+from contentcast.commands.warm import warm
 from contentcast.commands.why import why
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ EXAMPLES: Final = {
     "top": "contentcast top --once",
     "why": """contentcast why trades --event '{"price": 5}' --subscription 7""",
     "rules": "contentcast rules translate rules.json --from eventbridge --space space.toml",
+    "warm": "contentcast warm",
     "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
@@ -237,6 +239,7 @@ app.add_typer(rules, name="rules", epilog=_example("rules"))
 app.command(name="network", epilog=_example("network"))(network)
 app.command(name="top", epilog=_example("top"))(top)
 app.command(name="why", epilog=_example("why"))(why)
+app.command(name="warm", epilog=_example("warm"))(warm)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,10 @@
 
 The face of `matching.index` for people who have predicates as text and events as dicts or Arrow: it parses, checks and names
 what is wrong; the matching itself is below. One level above `language` and `matching`, since it is where they meet.
+
+Two engines take turns: a small index, and any index until its kernels are compiled, is a `PlainIndex`; then it goes on as a
+`CellIndex`, which `use_kernels` makes of it.
+Rule: nobody can tell from an answer which engine gave it. Numba is imported when the kernels are wanted, and not before.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from contextlib import contextmanager
 from os import getpid
 from pathlib import Path
 from threading import Event, Lock, get_ident
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +25,8 @@ import pyarrow as pa
 from contentcast.language import as_predicate, parse_many, print_predicate
 from contentcast.language.printer import print_tree
 from contentcast.matching.contract import Pairs
-from contentcast.matching.index import (
-    DEFAULT,
-    MOST_IDS,
-    CellIndex,
-    Check,
-    ColumnChecks,
-    Limits,
-    Matches,
-    Run,
-    in_one,
-    load_index,
-    save_index,
-)
+from contentcast.matching.index.limits import DEFAULT, Limits
+from contentcast.matching.plain_index import MOST_IDS, Found, PlainIndex
 from contentcast.model.errors import ContentcastError, EventError
 from contentcast.model.events.arrow_columns import check_column
 from contentcast.model.events.event_batch import EventBatch, flattened
@@ -41,6 +34,10 @@ from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.predicates.spelling import spell_constraint
 from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.space import Space
+from contentcast.warming.background import kernels
+
+if TYPE_CHECKING:
+    from contentcast.matching.index import CellIndex, Check, ColumnChecks, Matches, Run
 
 Events: TypeAlias = Any
 """A pyarrow RecordBatch or Table, or an EventBatch."""
@@ -59,6 +56,10 @@ MOST_IN_LISTS: Final = 1 << 30
 """Ids in the lists of one record batch: their offsets have 32 bits."""
 _INT64: Final = pa.int64()
 _NOBODY: Final = np.empty(0, np.int64)
+LARGE: Final = 1_000
+"""From so many subscriptions on an index wants its kernels."""
+MOST_PLAIN: Final = 1_000_000_000
+"""A batch waits for the kernels if it has more (event, conjunction) to try than this, some ten seconds without them."""
 
 
 class MatchIndex:
@@ -72,12 +73,56 @@ class MatchIndex:
     def __init__(self, space: Space, *, limits: Limits = DEFAULT) -> None:
         """`limits`: from which sizes on the index does something else; see `matching.index.limits`."""
         self.space = space
-        self._cells = CellIndex(space, Lock(), limits)
+        self._limits = limits
+        self._cells: CellIndex | PlainIndex = PlainIndex(space, Lock(), kernels.ask)
         self._fitting: pa.Schema | None = None
         """The last schema of events that fitted as it was."""
         self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None
         self._turns = _Turns()
-        self._checks = ColumnChecks(space)
+        self._checks: ColumnChecks | None = None
+        self._changes = 0
+        if not kernels.ready:
+            kernels.tell(self)
+        if kernels.ready:
+            self.use_kernels()
+
+    # --- the engine
+
+    def use_kernels(self) -> None:
+        """Go on with the kernels, which are ready. Answers are the same before and after, also in the midst of a stream."""
+        from contentcast.matching.index import CellIndex, ColumnChecks
+
+        for _ in range(2):  # made while others read and change; if somebody has changed it meanwhile, while nobody does
+            plain = self._cells
+            if not isinstance(plain, PlainIndex):
+                return
+            with self._turns.read():
+                version, everything = plain.version, plain.everything()
+            made = CellIndex(self.space, Lock(), self._limits)
+            made.add(*everything)
+            with self._turns.change():
+                if self._cells is plain and plain.version == version:
+                    self._cells, self._checks = made, ColumnChecks(self.space)
+                    return
+        with self._turns.change():
+            if isinstance(self._cells, PlainIndex):
+                made = CellIndex(self.space, Lock(), self._limits)
+                made.add(*self._cells.everything())
+                self._cells, self._checks = made, ColumnChecks(self.space)
+
+    def _need_kernels(self) -> CellIndex:
+        """Wait for the kernels, if it must be, and use them."""
+        if isinstance(self._cells, PlainIndex):
+            kernels.wait()
+            self.use_kernels()
+        assert not isinstance(self._cells, PlainIndex)
+        return self._cells
+
+    def _prepare(self, events: int) -> None:
+        """Before a batch of so many events: one that would take long without kernels waits for them."""
+        plain = self._cells
+        if isinstance(plain, PlainIndex) and events * plain.conjunction_count > MOST_PLAIN:
+            self._need_kernels()
 
     # --- subscriptions
 
@@ -107,7 +152,14 @@ class MatchIndex:
             numbers, table = numbers[kept], table.take(kept)
         else:
             refused = {}
+        if isinstance(self._cells, PlainIndex) and len(self) + len(numbers) >= LARGE:
+            if kernels.at_hand():
+                kernels.wait()
+                self.use_kernels()
+            else:
+                kernels.ask()
         with self._turns.change():
+            self._changes += 1
             self._cells.add(numbers, table)
         return refused
 
@@ -130,6 +182,7 @@ class MatchIndex:
         if len(each) < len(numbers):
             raise ContentcastError(f"subscription {int(each[counts > 1][0])} is to be removed twice; name each once")
         with self._turns.change():
+            self._changes += 1
             self._cells.remove(numbers)
 
     def __len__(self) -> int:
@@ -197,14 +250,17 @@ class MatchIndex:
         pieces = self._match_pieces(self._as_records(events), threads)
         if len(pieces) == 1:
             return pieces[0][1].rows(), pieces[0][1].ids
+        from contentcast.matching.index import in_one
+
         return in_one(pieces, self._at_once(threads))
 
     def match_offsets(self, events: Events) -> tuple[Ints, Ints]:
         """The same as two plain arrays, the quickest of all: event i satisfies ids[offsets[i] : offsets[i + 1]]."""
         records = self._as_records(events)
         offsets = np.zeros(records.num_rows + 1, np.int64)
-        if not self._cells.count:
+        if not len(self._cells):
             return offsets, _NOBODY
+        self._prepare(records.num_rows)
         with self._turns.read():
             found = self._cells.match(records)
         offsets[1:] = found.ends
@@ -253,17 +309,21 @@ class MatchIndex:
                 yield pa.RecordBatch.from_arrays([pa.array(first + begin + wanted), lists], schema=LISTS)
             first += records.num_rows
 
-    def _in_turns(self, records: pa.RecordBatch, most: int) -> Iterator[tuple[int, Matches]]:
+    def _in_turns(self, records: pa.RecordBatch, most: int) -> Iterator[tuple[int, Matches | Found]]:
         """The matches in pieces: reading while one is made, and not while the caller has it."""
-        pieces = self._cells.match_bounded(records, most)
+        self._prepare(records.num_rows)
+        changes, pieces = self._changes, self._cells.match_bounded(records, most)
         while True:
             with self._turns.read():
+                if self._changes != changes:
+                    raise ContentcastError("the index was changed while its matches were read; read them all first")
                 piece = next(pieces, None)
             if piece is None:
                 return
             yield piece
 
-    def _match_pieces(self, records: pa.RecordBatch, threads: int) -> list[tuple[int, Matches]]:
+    def _match_pieces(self, records: pa.RecordBatch, threads: int) -> list[tuple[int, Any]]:
+        self._prepare(records.num_rows)
         with self._turns.read():
             if threads <= 1 or records.num_rows < 2 * threads:
                 return [(0, self._cells.match(records))]
@@ -295,7 +355,12 @@ class MatchIndex:
             return events.records
         if not isinstance(events, (pa.RecordBatch, pa.Table)):
             raise EventError(f"events come as a pyarrow RecordBatch or Table or an EventBatch, not as {type(events).__name__}")
-        if self._fitting is not None and isinstance(events, pa.RecordBatch) and events.schema.equals(self._fitting):
+        if (
+            self._fitting is not None
+            and self._checks is not None
+            and isinstance(events, pa.RecordBatch)
+            and events.schema.equals(self._fitting)
+        ):
             for name in self._checks.suspects(events):
                 self._check(name, events.column(name))
             return events
@@ -359,16 +424,22 @@ class MatchIndex:
         return {"subscriptions": len(self), "cells": int(found["cells"]), "bytes": int(found["bytes"])}
 
     def statistics(self) -> dict[str, Any]:
-        """What the index is made of: subscriptions, entries, groups and how they are found, bytes."""
+        """What the index is made of: its engine (plain or compiled), subscriptions, entries, groups, bytes."""
         with self._turns.read():
-            return self._cells.statistics()
+            return {"engine": "plain" if isinstance(self._cells, PlainIndex) else "compiled"} | self._cells.statistics()
 
     # --- files
 
     def save(self, path: str | Path) -> None:
-        """To one file; `load` maps it into memory, and processes that load it share it."""
+        """To one file; `load` maps it into memory, and processes that load it share it.
+
+        The file has the arrays that the kernels walk, so both wait for the kernels if they are not compiled yet.
+        """
+        from contentcast.matching.index import save_index
+
+        cells = self._need_kernels()
         with self._turns.read():
-            save_index(self._cells, Path(path))
+            save_index(cells, Path(path))
 
     @classmethod
     def load(cls, path: str | Path, *, check: Check = "load") -> Self:
@@ -376,6 +447,9 @@ class MatchIndex:
 
         The file is mapped, and its checksums are looked at now, or at the first use with `check="first use"`.
         """
+        from contentcast.matching.index import load_index
+
+        kernels.wait()
         cells = load_index(Path(path), check)
         found = cls(cells.space)
         found._cells = cells

@@ -19,9 +19,18 @@ from contentcast.model import EventBatch, Space
 from tests.case_files import Case, cases
 from tests.properties.generate import Generator
 
+
+class PlainEngine(cc.MatchIndex):
+    """The index as it is until its kernels are compiled."""
+
+    def use_kernels(self) -> None:
+        pass
+
+
 ENGINES: dict[str, Callable[[Space], Engine]] = {
     "scan": Scan,
     "index": cc.MatchIndex,
+    "plain index": PlainEngine,
     "search tree": SearchTree,
 }
 
@@ -87,11 +96,15 @@ def found_pairs(found: pa.RecordBatch) -> list[tuple[int, int]]:
     return sorted(zip(found.column("event").to_pylist(), found.column("subscription").to_pylist(), strict=True))
 
 
-def workload(random: Random, subscriptions: int, events: int) -> tuple[cc.MatchIndex, Scan, list[dict[str, Any]]]:
+INDEXES: dict[str, Callable[[Space], cc.MatchIndex]] = {"compiled": cc.MatchIndex, "plain": PlainEngine}
+
+
+def workload(name: str, random: Random, subscriptions: int, events: int) -> tuple[cc.MatchIndex, Scan, list[dict[str, Any]]]:
     generate = Generator(random)
     space = generate.space()
     texts = [generate.text(space, 2) for _ in range(subscriptions)]
-    index, oracle = cc.MatchIndex(space), Scan(space)
+    index, oracle = INDEXES[name](space), Scan(space)
+    assert index.statistics()["engine"] == name
     index.add_many(list(range(0, 3 * subscriptions, 3)), texts)
     for at, text in enumerate(texts):
         oracle.add(3 * at, cc.parse_predicate(space, text))
@@ -100,8 +113,9 @@ def workload(random: Random, subscriptions: int, events: int) -> tuple[cc.MatchI
 
 @given(st.randoms(use_true_random=False), st.sampled_from([0, 1, 40]))
 @settings(max_examples=60)
-def test_batches_of_none_one_and_many(random: Random, count: int) -> None:
-    index, oracle, events = workload(random, 30, count)
+@pytest.mark.parametrize("name", INDEXES)
+def test_batches_of_none_one_and_many(name: str, random: Random, count: int) -> None:
+    index, oracle, events = workload(name, random, 30, count)
     batch = EventBatch.from_dicts(index.space, events)
     expected = expected_pairs(oracle, events)
     assert found_pairs(index.match_batch(batch)) == expected
@@ -116,10 +130,11 @@ def test_batches_of_none_one_and_many(random: Random, count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_thousand_subscriptions_planned_at_once_then_changed(seed: int) -> None:
+@pytest.mark.parametrize("name", INDEXES)
+def test_a_thousand_subscriptions_planned_at_once_then_changed(name: str, seed: int) -> None:
     """Enough for gates, grids and runs; then a third goes, others come, some under ids that were there before."""
     random = Random(seed)
-    index, oracle, events = workload(random, 1000, 60)
+    index, oracle, events = workload(name, random, 1000, 60)
     generate = Generator(random)
     batch = EventBatch.from_dicts(index.space, events)
     assert found_pairs(index.match_batch(batch)) == expected_pairs(oracle, events)
@@ -142,12 +157,13 @@ def test_a_thousand_subscriptions_planned_at_once_then_changed(seed: int) -> Non
 
 
 @pytest.mark.parametrize("name", ["market", "market-hot", "w1", "w1b", "summaries", "overlay", "video"])
-def test_the_scenarios(name: str) -> None:
+@pytest.mark.parametrize("engine_name", INDEXES)
+def test_the_scenarios(engine_name: str, name: str) -> None:
     from contentcast.workload import scenario
 
     drawn = scenario(name, seed=5)
     subscriptions = drawn.subscriptions(1500)
-    index, oracle = cc.MatchIndex(drawn.space), Scan(drawn.space)
+    index, oracle = INDEXES[engine_name](drawn.space), Scan(drawn.space)
     index.add_many(subscriptions.column("subscription"), subscriptions.column("predicate"))
     for each, text in zip(*(subscriptions.column(name).to_pylist() for name in ("subscription", "predicate")), strict=True):
         oracle.add(each, cc.parse_predicate(drawn.space, text))

@@ -47,6 +47,7 @@ def experiment(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Run a paper's evaluation again and show its claims beside what comes out; interrupted, it goes on where it was."""
+    from contentcast.commands.shared.compiled import have_compiled
     from contentcast.experiments.catalog import EXPERIMENTS, chosen, experiment
     from contentcast.experiments.contract import Scale
 
@@ -57,6 +58,7 @@ def experiment(
         raise ContentcastError("experiment: which one? " + ", ".join(EXPERIMENTS))
     wanted = chosen(name)
     scale = Scale(quick, seed, seeds)
+    have_compiled()
     told = []
     with told_in_one_line(), overhearing(_spark(None if local else master)) as spark:
         from contentcast.experiments.run import run

@@ -28,6 +28,7 @@ from contentcast.commands.shared.outputs import check_apart
 from contentcast.commands.shared.overheard import leave_out, overhearing
 from contentcast.model import ContentcastError, Space
 from contentcast.model.plain_files import check_plain
+from contentcast.progress_lines import lines
 
 if TYPE_CHECKING:
     from contentcast.spark import Prepared
@@ -161,8 +162,11 @@ def _spark(master: str, memory: str | None) -> Iterator[SparkSession]:
 
 class _Job:
     def __init__(self, spark: SparkSession, inputs: _Inputs, space: Space, format: str | None, out: Path) -> None:
+        from contentcast.commands.shared.compiled import have_compiled
         from contentcast.spark import prepare
+        from contentcast.warming.parts import INDEX
 
+        have_compiled(INDEX)
         self.spark, self.inputs, self.space, self.format = spark, inputs, space, format
         self.out, self.shown = out.absolute(), str(out)  # Java keeps the folder it was started in
         self.prepared: Prepared = prepare(inputs.subscriptions, space)
@@ -319,7 +323,14 @@ def _stage(context: Any, number: int) -> Any:
 @contextmanager
 def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        now = 0, 0
+
+        def note(done: int, total: int) -> None:
+            nonlocal now
+            now = done, total
+
+        with lines(lambda: f"{what}: {now[0]} of {now[1]} tasks" if now[1] else what):
+            yield note
         return
     from rich.console import Console
     from rich.progress import Progress

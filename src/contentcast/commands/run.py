@@ -1,6 +1,6 @@
 """`contentcast run`: the main job, on a made day of market data or on a user's own files.
 
-Rule: stdout has the table (or JSON); the bars, on stderr, are there while somebody looks at them.
+Rule: stdout has the table (or JSON); stderr has bars while somebody looks at them, else a line every few seconds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from contentcast.commands.shared.interrupts import interruptible
 from contentcast.commands.shared.outputs import check_apart
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.model import ContentcastError
+from contentcast.progress_lines import lines
 
 if TYPE_CHECKING:
     from contentcast.pipeline.feeds import Feed
@@ -102,10 +103,13 @@ def run(
         check_apart(folder, [*inputs, told.topology] if told.topology else inputs, "run")
     names = protocol or (told.protocols if told is not None else None)
     _check_protocols(names)
+    from contentcast.commands.shared.compiled import have_compiled
+
+    have_compiled()
     with told_in_one_line():
         from contentcast.pipeline.job import job_session, run_job
 
-        with overhearing(job_session(chosen, memory)) as spark, _bars(spark) as bar:
+        with _shown() as shown, overhearing(job_session(chosen, memory)) as spark, shown(spark) as bar:
 
             def work(stopped: Event) -> Facts:
                 step = _stopping(bar, stopped)
@@ -163,11 +167,44 @@ def _check_protocols(names: list[str] | None) -> None:
 
 
 @contextmanager
+def _shown() -> Iterator[Callable[[SparkSession], AbstractContextManager[Step]]]:
+    """Bars where a terminal is, else lines, which begin before Spark does."""
+    if sys.stderr.isatty():
+        yield _bars
+        return
+    now: list[Any] = ["start Spark", None]
+
+    def how_far() -> str:
+        done, total = _tasks(now[1]) if now[1] is not None else (0, 0)
+        return f"{now[0]}: {done} of {total} tasks" if total else str(now[0])
+
+    @contextmanager
+    def as_lines(spark: SparkSession) -> Iterator[Step]:
+        now[1] = spark.sparkContext.statusTracker()
+
+        @contextmanager
+        def step(name: str) -> Iterator[None]:
+            now[0] = name
+            yield
+
+        try:
+            yield step
+        finally:
+            now[0], now[1] = "stop Spark", None
+
+    with lines(how_far):
+        yield as_lines
+
+
+def _tasks(tracker: Any) -> tuple[int, int]:
+    """Spark's tasks that are done, and all, of the stages that run."""
+    stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
+    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
+
+
+@contextmanager
 def _bars(spark: SparkSession) -> Iterator[Step]:
     """For each step a bar of Spark's tasks, and the seconds that it took."""
-    if not sys.stderr.isatty():
-        yield _quiet
-        return
     from threading import Thread
 
     from rich.console import Console
@@ -189,9 +226,8 @@ def _bars(spark: SparkSession) -> Iterator[Step]:
 
             def watch() -> None:
                 while not over.wait(LOOK_EVERY_S):
-                    stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
-                    if stages:
-                        done, total = sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
+                    done, total = _tasks(tracker)
+                    if total:
                         bars.update(task, completed=done, total=total)
 
             watching = Thread(target=watch, daemon=True)
@@ -216,11 +252,6 @@ def _stopping(step: Step, stopped: Event) -> Step:
             raise KeyboardInterrupt
 
     return each
-
-
-@contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    yield
 
 
 def _show(facts: Facts, summary: dict[str, Any], out: Path) -> None:

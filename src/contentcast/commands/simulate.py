@@ -44,6 +44,7 @@ def simulate(
 ) -> None:
     """Run brokers in virtual time: deliveries, messages, bytes, steps, latencies and the busiest links of each protocol."""
     from contentcast import catalog
+    from contentcast.commands.shared.compiled import have_compiled
     from contentcast.commands.shared.settings import setting
     from contentcast.network.named import default_network, placed
     from contentcast.network.named import topology as known_topology
@@ -55,6 +56,7 @@ def simulate(
     chosen = placed(scenario, network, seed=seed, **dict(setting(each) for each in settings))
     if draw is not None and draw.exists() and not draw.is_dir():
         raise ContentcastError(f"simulate: {draw} is a file; --draw takes a folder")
+    have_compiled()
     outcomes: list[Outcome] = []
     for name in names:
         trial = Trial(

@@ -18,16 +18,16 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from contentcast.experiments.routes import CLIENT_DELAY_S, Routes
 from contentcast.hosting.costs import Costs
+from contentcast.kernels.kernel import kernel
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_queues(
     entered: Ints,
     times: Floats,

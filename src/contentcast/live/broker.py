@@ -151,7 +151,7 @@ class Broker:
     async def start(self) -> None:
         config = self.config
         self.started_at = self._loop.time()
-        await warm_up(config.protocol, dict(config.options), self.note)
+        await warm_up(config.protocol, self.note)
         await self.listening.open(config.listen, config.tls, lambda: self.connection(dialled=False))
         contacts = await self.neighbours.ask_names(config.join)
         setup = Setup(contacts=contacts, count_steps=False)

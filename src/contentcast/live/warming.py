@@ -1,54 +1,27 @@
-"""Kernels are compiled and loaded before a broker serves: the first event then waits for nothing, and no heartbeat is late.
+"""A broker serves its first client at once: what is not compiled yet runs as plain Python until it is.
 
-A throw-away router of the same protocol matches a few events of a throw-away space, in a thread of its own. Compiling takes a
-minute or two the first time on a machine, loading what was compiled takes less than a second.
+Compiling takes a minute or two the first time on a machine, at a low priority; loading what was compiled takes a second, in a
+thread of its own. No heartbeat waits for either.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any, Final
+from contextlib import suppress
+from typing import Final
 
-from contentcast import catalog
-from contentcast.language import parse_predicate
-from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
-from contentcast.routing.contract import Declared, Published, Started, Subscribed, Unsubscribed
-from contentcast.routing.setup import Life, Setup
+from contentcast.warming.background import kernels
+from contentcast.warming.compilers import CannotCompile, compile_parts
+from contentcast.warming.parts import EVERYTHING
 
-SPACE: Final = Space("warming", s="string", i="int", f="float", b="bool", t="timestamp")
-EVENT: Final = {"s": "x", "i": 1, "f": 1.0, "b": True, "t": datetime(2026, 1, 1, tzinfo=UTC)}
-TEXTS: Final = ("s = 'x'", "i < 5 AND f > 0", "b OR t > TIMESTAMP '2025-01-01 00:00:00'", "startswith(s, 'x')", "TRUE")
-BATCHES: Final = (1, 2, 300)
-
-WARM_S: Final = 5.0
-"""Longer than it takes to load kernels that were compiled before."""
-
-_warm: set[str] = set()
+WITH_TREES: Final = frozenset({"link-matching-paper"})
+"""Protocols whose search trees cannot do without kernels: such a broker serves when they are compiled."""
 
 
-def warm(protocol: str, options: dict[str, Any]) -> None:
-    """Once for each protocol in a process."""
-    if protocol in _warm:
-        return
-    router = catalog.make_router(protocol, Setup(count_steps=False), **options)("warming", Life())
-    asked = [Subscription(at, parse_predicate(SPACE, text), f"x#{at}") for at, text in enumerate(TEXTS)]
-    router.handle(Started(), 0.0)
-    router.handle(Declared(SPACE), 0.0)
-    router.handle(Subscribed(SubscriptionBatch.of(asked)), 0.0)
-    for count in BATCHES:
-        router.handle(Published(EventBatch.from_dicts(SPACE, [EVENT] * count)), 0.0)
-    router.handle(Unsubscribed((0,)), 0.0)
-    router.handle(Published(EventBatch.from_dicts(SPACE, [EVENT])), 0.0)
-    _warm.add(protocol)
-
-
-async def warm_up(protocol: str, options: dict[str, Any], note: Callable[[str], None]) -> None:
-    """In a thread of its own, with a note to the operator if it takes long."""
-    loop = asyncio.get_running_loop()
-    late = loop.call_later(WARM_S, note, "compiling for this machine, which happens once and takes a minute or two")
-    try:
-        await asyncio.to_thread(warm, protocol, options)
-    finally:
-        late.cancel()
+async def warm_up(protocol: str, note: Callable[[str], None]) -> None:
+    """With a note to the operator if something is to be compiled."""
+    if protocol in WITH_TREES:
+        with suppress(CannotCompile):
+            await asyncio.to_thread(compile_parts, EVERYTHING, note)
+    kernels.ask(EVERYTHING, note)

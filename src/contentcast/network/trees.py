@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from contentcast.kernels.kernel import kernel
 
 Longs = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -32,7 +33,7 @@ KEPT_CELLS: Final = 8_000_000
 """Trees are remembered up to so many pairs of brokers in all, 24 bytes each: 8 networks of 1000 brokers, 5000 of 39."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grow_trees(start: Longs, ends: Numbers, delays: Longs, far: int, distances: Longs, hops: Numbers, order: Numbers) -> None:
     """Dijkstra from every broker: delay and hops to each other one, and the reached ones, nearest first (then -1)."""
     count = len(start) - 1
@@ -58,7 +59,7 @@ def grow_trees(start: Longs, ends: Numbers, delays: Longs, far: int, distances: 
                     heappush(waiting, (longer, length + 1, np.int64(end)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose_parents(
     start: Longs,
     ends: Numbers,
@@ -84,7 +85,7 @@ def choose_parents(
                     break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_exits(parents: Numbers, order: Numbers, broker: int, places: Places, exits: Places) -> None:
     """A broker takes the mark of its parent; the children of `broker` their place among its neighbours."""
     count = len(parents)

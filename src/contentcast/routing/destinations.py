@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.model.events.parts import cut
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Effect, Send
@@ -131,7 +131,7 @@ class Split(NamedTuple):
             begin = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _split(rows, exits, alone, entries, events, offsets, ends):  # type: ignore[no-untyped-def]
     taken = lists = 0
     for neighbour in range(len(ends)):

@@ -22,7 +22,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from contentcast.model.errors import ContentcastError, nearest
+from contentcast.progress_lines import lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +82,7 @@ def spread(
 
     The function returns a dict, or a list of dicts for several result rows. Without `spark` the rows run here, one by one.
     `key`: the columns that tell a row from others, if not all do (a path to scratch space, say). `tell(done, total, row)` hears
-    of every row that ends; without it a progress bar is shown if somebody looks.
+    of every row that ends; without it a progress bar is shown if somebody looks, else a line now and then.
     """
     rows = [dict(row) for row in (plan.to_pylist() if isinstance(plan, pa.Table) else plan)]
     out = Path(out)
@@ -250,7 +251,8 @@ def _progress(name: str, total: int, before: int, tell: Tell | None) -> Iterator
             if tell is not None:
                 tell(done, total, row)
 
-        yield say
+        with lines(lambda: f"{name}: {done} of {total} rows") if tell is None else nullcontext():
+            yield say
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

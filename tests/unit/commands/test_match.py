@@ -23,6 +23,7 @@ from contentcast.commands.shared.failures import one_line
 from contentcast.model import Space
 from contentcast.spark import read_deliveries
 from contentcast.workload import scenario
+from tests.progress import without_progress
 
 TRADES = Space("trades", issue="string", price="float")
 EVENTS = '{"issue": "IBM", "price": 119.5}\n{"issue": "SAP", "price": 8.5}\nnonsense\n{"issue": "IBM", "price": 130}\n'
@@ -49,7 +50,7 @@ def say(*words: str) -> Result:
 def works(*words: str) -> str:
     result = say(*words)
     assert result.exit_code == 0, result.output
-    assert result.stderr == ""
+    assert without_progress(result.stderr) == ""
     return result.stdout
 
 
@@ -57,9 +58,10 @@ def fails(*words: str) -> str:
     result = say(*words)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
-    assert result.stderr.count("\n") == 1, result.stderr
+    told = without_progress(result.stderr)
+    assert told.count("\n") == 1, result.stderr
     assert [each for each in Path().iterdir() if "unfinished" in each.name] == []
-    return result.stderr.removeprefix("contentcast: ").rstrip("\n")
+    return told.removeprefix("contentcast: ").rstrip("\n")
 
 
 def test_the_tables_and_the_line_that_tells_of_them(spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ from contentcast.commands.run import EVENTS_AND_SUBSCRIPTIONS, Size
 from contentcast.commands.run_config import EXAMPLE, read_config
 from contentcast.pipeline.job import USUAL
 from contentcast.spark import read_deliveries
+from tests.progress import without_progress
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def say(*words: str) -> Result:
 def works(*words: str) -> str:
     result = say(*words)
     assert result.exit_code == 0, result.output
-    assert result.stderr == ""
+    assert without_progress(result.stderr) == ""
     return result.stdout
 
 
@@ -45,8 +46,9 @@ def fails(*words: str) -> str:
     result = say("run", *words)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
-    assert result.stderr.count("\n") == 1, result.stderr
-    return result.stderr.removeprefix("contentcast: ").rstrip("\n")
+    told = without_progress(result.stderr)
+    assert told.count("\n") == 1, result.stderr
+    return told.removeprefix("contentcast: ").rstrip("\n")
 
 
 def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSession) -> None:

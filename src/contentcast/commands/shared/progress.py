@@ -1,4 +1,4 @@
-"""What long work shows: a bar on stderr while somebody looks at it."""
+"""What long work shows on stderr: a bar while somebody looks at it, else a line now and then (`progress_lines`)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from contentcast.progress_lines import lines
+
 
 @contextmanager
 def progress(what: str, rows: int) -> Iterator[Callable[[int], None]]:
     """Gives a function to be told how many more rows are done."""
     if not sys.stderr.isatty():
-        yield lambda done: None
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+
+        with lines(lambda: f"{what}: {done:,} of {rows:,}"):
+            yield advance
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -25,8 +25,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.search_tree.grow import longer
 from contentcast.matching.search_tree.layout import (
     BEGIN,
@@ -53,17 +53,17 @@ Words = npt.NDArray[np.uint64]
 SWEPT: Final = 64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def alternative(yes, possible, other_yes, other_possible):  # type: ignore[no-untyped-def]
     return yes & other_yes, possible | other_possible
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parallel(yes, possible, other_yes, other_possible):  # type: ignore[no-untyped-def]
     return yes | other_yes, possible | other_possible
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _every_outcome(branches: Ints, count: int, outcomes: Ints, yes: Words, result: Words) -> None:
     """`result`: the links that are Yes at every code an event can have. Branches (first, last, child) stand by first code.
 
@@ -95,7 +95,7 @@ def _every_outcome(branches: Ints, count: int, outcomes: Ints, yes: Words, resul
                 result[word] = alternative(result[word], nothing, here, nothing)[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next_edge(branches: Ints, count: int, start: int, end: int) -> int:
     for each in range(count):
         for edge in (branches[each, 0], branches[each, 1] + 1):
@@ -104,7 +104,7 @@ def _next_edge(branches: Ints, count: int, start: int, end: int) -> int:
     return end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def annotate(nodes, entries, runs, table, owners, leaf_words, alive, outcome_at, outcomes):  # type: ignore[no-untyped-def]
     """(yes, possible) of every node and, after the nodes, of every owner alone.
 

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.search_tree.rows import AttributeTests
 from contentcast.model.space import Attribute
 from contentcast.model.values.keys import KEYED, float_keys, key_ends, key_of
@@ -215,7 +215,7 @@ class OrderCoder:
         return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search(cuts: Ints, keys: Ints, codes: Codes) -> None:
     """How many cuts are not above each key."""
     for at in range(len(keys)):

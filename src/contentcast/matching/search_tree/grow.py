@@ -24,7 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from contentcast.kernels.kernel import kernel
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -42,7 +43,7 @@ class Grown(NamedTuple):
     roots: Numbers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def longer(array, wanted):  # type: ignore[no-untyped-def]
     """The array, or a copy with room for `wanted` elements."""
     if wanted <= len(array):
@@ -52,13 +53,13 @@ def longer(array, wanted):  # type: ignore[no-untyped-def]
     return copy
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mixed(seed: np.uint64, value: int) -> np.uint64:
     mixed = (seed ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
     return mixed ^ (mixed >> np.uint64(29))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _grow(rows: Numbers, owner: Ints, blocks: Ints, eliminate: bool, share: bool):  # type: ignore[no-untyped-def]
     levels = rows.shape[1]
     level, begin, end = np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024, np.int32)

@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.search_tree.grow import longer
 from contentcast.matching.search_tree.layout import LEVEL, LONE, RUN_BEGIN, RUN_END, SCAN_BEGIN, SCAN_END, STAR
 from contentcast.matching.search_tree.links import Annotation
@@ -37,7 +37,7 @@ EXPECTED_AS: Final = 64
 """What a history says of a broker counts as much as so many events."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def watch_links(  # type: ignore[no-untyped-def]
     nodes, entries, runs, table, most, yes, possible, roots, codes, set_at, set_items, maybes, became, links, steps
 ):

@@ -35,8 +35,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.search_tree.grow import Grown, longer
 
 Ints = npt.NDArray[np.int64]
@@ -81,7 +81,7 @@ class Layout(NamedTuple):
         return int(sum(array.nbytes for array in self[:-1]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _more(array, wanted):  # type: ignore[no-untyped-def]
     """`longer` for rows."""
     if wanted <= len(array):
@@ -91,7 +91,7 @@ def _more(array, wanted):  # type: ignore[no-untyped-def]
     return copy
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _reach(entries: Numbers, begin: int, end: int, stack: Ints) -> None:
     """Column 0 of entries begin .. end: the greatest last code in the part of the balanced tree below each."""
     # Ranges in an order in which a part comes after the part that holds it; read backwards, children come first.
@@ -118,7 +118,7 @@ def _reach(entries: Numbers, begin: int, end: int, stack: Ints) -> None:
         entries[middle, 0] = greatest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _lay_out(  # type: ignore[no-untyped-def]
     grown_level, begin, end, test, child, grown_roots, levels, set_valued, test_at, range_at, range_first, range_last, delay
 ):

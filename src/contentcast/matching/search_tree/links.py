@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.search_tree.annotate import annotate
 from contentcast.matching.search_tree.grow import longer
 from contentcast.matching.search_tree.layout import LEVEL, LONE, RUN_BEGIN, RUN_END, SCAN_BEGIN, SCAN_END, STAR
@@ -63,7 +63,7 @@ class LinkMatches:
         return links_of(self.yes[event])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_links(  # type: ignore[no-untyped-def]
     nodes, entries, runs, table, most, yes, possible, roots, codes, set_at, set_items, mask, found, steps, look_ahead
 ):

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from contentcast.kernels.kernel import kernel
 
 Ints = npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sort_within(offsets: Ints, ids: Ints) -> None:
     for event in range(len(offsets) - 1):
         begin, end = offsets[event], offsets[event + 1]

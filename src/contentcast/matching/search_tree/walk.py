@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.bits import lowest_bit as _lowest_bit
 from contentcast.matching.search_tree.grow import longer
 from contentcast.matching.search_tree.layout import (
@@ -55,7 +55,7 @@ class Coded(NamedTuple):
     set_items: Numbers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def stabbed(entries: Numbers, begin: int, end: int, code: int, stack: Numbers, top: int, work: Ints) -> int:
     """Pushes the child of every entry whose range holds the code; logarithmic, and then in proportion to what it finds."""
     work[0], work[1] = begin, end
@@ -79,7 +79,7 @@ def stabbed(entries: Numbers, begin: int, end: int, code: int, stack: Numbers, t
     return top
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def passing(entries, runs, table, run, code, set_at, set_items, stack, top, work):  # type: ignore[no-untyped-def]
     """Pushes the children of one run that the code leads to."""
     kind, begin, count = runs[run, KIND], runs[run, BEGIN], runs[run, COUNT]
@@ -113,7 +113,7 @@ def passing(entries, runs, table, run, code, set_at, set_items, stack, top, work
     return top
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _found(entries: Numbers, low: int, end: int, code: int) -> int:
     high = end
     while low < high:
@@ -125,7 +125,7 @@ def _found(entries: Numbers, low: int, end: int, code: int) -> int:
     return low if low < end and entries[low, 1] == code else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def most_pushed(nodes: Numbers, runs: Numbers) -> int:
     """How many children one node can push."""
     most = 0
@@ -137,7 +137,7 @@ def most_pushed(nodes: Numbers, runs: Numbers) -> int:
     return most
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk(  # type: ignore[no-untyped-def]
     nodes, entries, runs, table, owners, most, ids, alive, roots, codes, set_at, set_items
 ):

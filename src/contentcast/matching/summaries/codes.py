@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.summaries.columns import POINT, UNBOUNDED, Ints, Rows
 from contentcast.matching.summaries.kernels import ABSENT
 from contentcast.model.values.keys import KEYED, NO_FLOAT, float_keys, key_ends
@@ -129,7 +129,7 @@ def text_buffers(column: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
     return begins, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_eight(offsets, data):  # type: ignore[no-untyped-def]
     """The first eight bytes of each text as one number, the first byte highest, short texts filled up with zeros."""
     found = np.zeros(len(offsets) - 1, np.uint64)
@@ -143,7 +143,7 @@ def first_eight(offsets, data):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _below(keys, starts, least, shift, key):  # type: ignore[no-untyped-def]
     """How many keys are below this one."""
     if key <= least:
@@ -161,7 +161,7 @@ def _below(keys, starts, least, shift, key):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search_keys(keys, starts, least, shift, values, codes):  # type: ignore[no-untyped-def]
     """How many cuts are not above each value."""
     for at in range(len(values)):
@@ -169,7 +169,7 @@ def search_keys(keys, starts, least, shift, values, codes):  # type: ignore[no-u
         codes[at] = len(keys) if key == np.uint64(MOST) else _below(keys, starts, least, shift, key + np.uint64(1))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search_texts(keys, starts, least, shift, cut_offsets, cut_data, offsets, data, codes):  # type: ignore[no-untyped-def]
     """2 * (cuts below the text), + 1 where the text is a cut itself. UTF-8 sorts as its characters do."""
     for at in range(len(codes)):
@@ -200,7 +200,7 @@ def search_texts(keys, starts, least, shift, cut_offsets, cut_data, offsets, dat
         codes[at] = 2 * low + equal
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _compare(one, one_at, one_end, other, other_at, other_end):  # type: ignore[no-untyped-def]
     """-1, 0 or 1 as the first text is below, equal to or above the second."""
     while one_at < one_end and other_at < other_end:

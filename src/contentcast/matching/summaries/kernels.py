@@ -23,8 +23,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.bits import lowest_bit as _lowest_bit
 
 lowest_bit: Any = _lowest_bit  # called from kernels, where it takes the word alone
@@ -33,7 +33,7 @@ ABSENT, ANY, FREE = -1, -2, -3
 """As a code: the event does not carry the attribute; every entry passes; only entries that do not name the attribute pass."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lay_bitmaps(free, toggles, ends, step):  # type: ignore[no-untyped-def]
     """The bitmaps, one after the other, and for each code the nearest bitmap and the toggles between the two (begin, stop).
 
@@ -69,7 +69,7 @@ def lay_bitmaps(free, toggles, ends, step):  # type: ignore[no-untyped-def]
     return words, bitmap_of, begin_of, stop_of
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_full(words, width):  # type: ignore[no-untyped-def]
     """Which words of each bitmap are not 0."""
     wide = (width + 63) >> 6
@@ -82,7 +82,7 @@ def find_full(words, width):  # type: ignore[no-untyped-def]
     return full
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_codes(  # type: ignore[no-untyped-def]
     codes, sets, set_at, set_items, words, full, bitmap_of, first_bitmap, absent_bitmap, toggles, begins, stops, code_at, valid,
     target_of, targets, most_flips,

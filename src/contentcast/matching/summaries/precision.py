@@ -23,8 +23,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.summaries.codes import key_cuts
 from contentcast.matching.summaries.columns import Flat, Ints, Rows
 from contentcast.matching.summaries.text_rows import coarser_texts
@@ -167,7 +167,7 @@ def _numbers(kind: Kind, keys: Ints) -> Floats:
     return np.clip(bits.view(np.float64), -1e150, 1e150)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def join_neighbours(left, right, begun, ended, filled, budget):  # type: ignore[no-untyped-def]
     """The group of each row, ascending, so that there are at most `budget` groups.
 
@@ -208,7 +208,7 @@ def join_neighbours(left, right, begun, ended, filled, budget):  # type: ignore[
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _joining(left, right, begun, ended, filled, at, end, other, other_end):  # type: ignore[no-untyped-def]
     """How much more is let in when the two groups are one."""
     return (
@@ -218,7 +218,7 @@ def _joining(left, right, begun, ended, filled, at, end, other, other_end):  # t
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _let_in(left, right, begun, ended, filled, at, end):  # type: ignore[no-untyped-def]
     before_ended = ended[at - 1] if at else 0.0
     before_filled = filled[at - 1] if at else 0.0

@@ -14,8 +14,8 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.matching.summaries.columns import POINT, UNBOUNDED, Flat, Ints, Rows
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.values.kinds import TOP, Kind, Value
@@ -225,7 +225,7 @@ def _places(kind: Kind, cuts: tuple[Value, ...]) -> Floats:
     return np.array([int.from_bytes(each[same : same + 8].ljust(8, b"\0"), "big") for each in raw], np.float64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def join_rows(left, right, weights, budget):  # type: ignore[no-untyped-def]
     """The group of each row; a group reaches from its first row's left to the rightmost end in it.
 
@@ -263,7 +263,7 @@ def join_rows(left, right, weights, budget):  # type: ignore[no-untyped-def]
     return group
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _letting_in(left, right, weight, at, other):  # type: ignore[no-untyped-def]
     whole = max(right[at], right[other]) - left[at]
     return weight[at] * (whole - (right[at] - left[at])) + weight[other] * (whole - (right[other] - left[other]))

@@ -20,7 +20,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-from pyarrow import dataset
 
 from contentcast.model.errors import ContentcastError, EventError, nearest
 from contentcast.model.events.event_batch import DEEPEST, EventBatch, OnError, Rejection
@@ -312,6 +311,8 @@ _FROM_TEXT: dict[str, Callable[[str], Value]] = {"int": _to_int, "float": _to_fl
 
 def _read_parquet(space: Space, path: Path, on_error: OnError, most_rows: int, most_bytes: int) -> EventBatch:
     """Batch by batch, each string once as long as that is how the file has it, so that its size is known before it is there."""
+    from pyarrow import dataset  # imports pandas, if it is there: a quarter of a second
+
     found = dataset.dataset(path, format="parquet", partitioning="hive")
     rows = largest = 0
     for fragment in found.get_fragments():

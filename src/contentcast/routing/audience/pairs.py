@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from contentcast.kernels.kernel import kernel
 from contentcast.routing.audience.members import Found, Ints
 
 Words = npt.NDArray[np.uint64]
@@ -80,7 +80,7 @@ def rows_of_links(yes: Words, masks: Words) -> list[Ints]:
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _clients_and_links(offsets, rows, who, last, words, masks, out):  # type: ignore[no-untyped-def]
     """To `out`: how many clients, where the events of each link end; room for the events, and the clients, of as many pairs as
     there are rows; the events of each link."""
@@ -114,7 +114,7 @@ def _clients_and_links(offsets, rows, who, last, words, masks, out):  # type: ig
         out[1 + link] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _join_words(offsets, rows, words, joined):  # type: ignore[no-untyped-def]
     for event in range(len(joined)):
         for at in range(offsets[event], offsets[event + 1]):
@@ -124,7 +124,7 @@ def _join_words(offsets, rows, words, joined):  # type: ignore[no-untyped-def]
                     joined[event, word] |= words[row, word]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bits_of_events(yes, out):  # type: ignore[no-untyped-def]
     count = 0
     for event in range(len(yes)):
@@ -139,7 +139,7 @@ def _bits_of_events(yes, out):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first_of_each(offsets, rows, who, last, out):  # type: ignore[no-untyped-def]
     count, before = 0, last[len(last) - 1] + 1
     for event in range(len(offsets) - 1):
@@ -155,7 +155,7 @@ def _first_of_each(offsets, rows, who, last, out):  # type: ignore[no-untyped-de
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rows_of_links(yes, masks, rows, ends):  # type: ignore[no-untyped-def]
     count = 0
     for link in range(len(masks)):

@@ -20,6 +20,18 @@ TRADES = cc.Space("trades", issue="string", price="float", volume="int")
 EVENT = {"issue": "IBM", "price": 119.5, "volume": 5000}
 
 
+@pytest.fixture(autouse=True, params=["compiled", "plain"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Every story is told twice: with kernels, and as an index answers until they are compiled."""
+    if request.param == "plain":
+        request.getfixturevalue("plain_engine")
+    return str(request.param)
+
+
+of_kernels = pytest.mark.parametrize("engine", ["compiled"], indirect=True)
+"""A story of plans, gates or forks, which only the engine with kernels has."""
+
+
 def pairs(found: pa.RecordBatch) -> list[tuple[int, int]]:
     return sorted(zip(found.column("event").to_pylist(), found.column("subscription").to_pylist(), strict=True))
 
@@ -179,12 +191,14 @@ def test_a_stream_of_batches_is_numbered_through_and_bounded() -> None:
     assert sorted(pair for piece in pieces for pair in pairs(piece)) == [(e, s) for e in range(10) for s in range(50)]
 
 
+@of_kernels
 def test_what_it_is_made_of_can_be_asked(index: cc.MatchIndex) -> None:
     told = index.statistics()
     assert told["subscriptions"] == 4
     assert sum(group["entries"] for group in told["groups"]) == told["entries"] >= 4
 
 
+@of_kernels
 def test_a_new_plan_forgets_values_that_nobody_names_any_more() -> None:
     space = cc.Space("orders", order="string", state="int", price="float")
     index = cc.MatchIndex(space)
@@ -200,6 +214,7 @@ def test_a_new_plan_forgets_values_that_nobody_names_any_more() -> None:
     assert index.match({"order": "o10", "price": 1.0}) == []
 
 
+@of_kernels
 def test_a_new_plan_keeps_every_subscription() -> None:
     """All forms of entries, read back by columns: equal, ranges on one side or both, sets, texts, alternatives, long ids."""
     market = scenario("market", seed=4)
@@ -237,6 +252,7 @@ def _matched_in_two_threads(index: cc.MatchIndex, events: pa.RecordBatch, answer
     answer.put(index.match_batch(events, threads=2).to_pydict())
 
 
+@of_kernels
 def test_threads_work_after_a_fork() -> None:
     market = scenario("market", seed=2)
     index = cc.MatchIndex(market.space)
@@ -267,6 +283,7 @@ def test_lists_in_pieces_are_those_of_one_piece() -> None:
     assert all(sum(map(len, piece["subscriptions"].to_pylist())) <= 150 for piece in pieces if len(piece) > 1)
 
 
+@of_kernels
 def test_more_is_found_than_is_kept_for_a_stretch_of_events() -> None:
     """Each event opens two dozen cells and matches in both halves of each."""
     names = [f"a{number}" for number in range(24)]

@@ -2,3 +2,5 @@
 
 Nothing here knows what a subscription is.
 """
+
+import contentcast.kernels.cache  # noqa: F401  tells Numba where compiled kernels are kept

@@ -1,1 +1,3 @@
 """Values and predicates become numbers: dictionaries, order codes, text tests, and the entries of a subscription."""
+
+import contentcast.kernels.cache  # noqa: F401  tells Numba where compiled kernels are kept

@@ -1,0 +1,13 @@
+"""What commands say now and then where no terminal is (`contentcast.progress_lines`), told from what else they say."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PROGRESS: Final = re.compile(r"contentcast: .* \(\d+ s\)\n")
+
+
+def without_progress(said: str) -> str:
+    """On a slow machine a job takes long enough to say how far it is."""
+    return PROGRESS.sub("", said)
