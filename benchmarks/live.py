@@ -11,6 +11,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -138,12 +139,51 @@ async def latency(events: int, every_s: float) -> dict[str, Any]:
     }
 
 
+async def durable(size: int, events: int, subscribers: int) -> dict[str, Any]:
+    """Accepted means synced: a broker with a data folder, batches, and durable subscribers that want all; -1: in memory."""
+    market = scenario("market", seed=SEED)
+    batch = EventBatch.from_arrow(market.space, market.events(events))
+    parts = [batch.slice(at, size) for at in range(0, events, size)]
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--data", folder] if subscribers >= 0 else []
+        async with broker(*words) as url, cc.connect(url) as publisher, cc.connect(url, most_waiting=10**9) as subscriber:
+            await publisher.declare(market.space)
+            came = 0
+
+            def take(batch: EventBatch) -> None:
+                nonlocal came
+                came += len(batch)
+
+            for number in range(subscribers):
+                await subscriber.subscribe(market.space, "TRUE", durable=f"desk-{number}", deliver=take, batches=True)
+            await publisher.publish(market.space, parts[0])
+            begun = time.perf_counter()
+            for part in parts:
+                await publisher.publish(market.space, part, wait=False)
+            await publisher.flush()
+            accepted_s = time.perf_counter() - begun
+            goal = (events + len(parts[0])) * max(0, subscribers)
+            while came < goal:
+                await asyncio.sleep(0.001)
+            delivered_s = time.perf_counter() - begun
+    return {
+        "batch": size,
+        "durable subscribers": subscribers,
+        "accepted, events/s": events / accepted_s,
+        "delivered, events/s": goal / delivered_s if goal else 0.0,
+    }
+
+
 def run(quick: bool) -> Result:
     sizes = [10, 1_000] if quick else [10, 1_000, 10_000]
     events = 20_000 if quick else 200_000
     rows = [asyncio.run(filters(size, events)) for size in sizes]
     fans = [asyncio.run(fan_out(clients, events // clients)) for clients in ((1, 10) if quick else (1, 10, 100))]
     late = asyncio.run(latency(200 if quick else 2_000, 0.002))
+    kept = [
+        asyncio.run(durable(size, events, subscribers))
+        for size, subscribers in ((BATCH, -1), (BATCH, 0), (10 * BATCH, 0), (BATCH, 1), (10 * BATCH, 1))
+    ]
     first, single = rows[0]["in batches, events/s"], rows[0]["one by one, events/s"]
     tables = [
         Table(
@@ -166,6 +206,21 @@ def run(quick: bool) -> Result:
             [[str(row["clients"]), human(row["deliveries/s"])] for row in fans],
         ),
         Table(
+            "Durable: accepted means synced to disk; a durable subscriber wants everything",
+            ["broker", "batch", "durable subscribers", "accepted, /s", "of the first", "handed over, /s"],
+            [
+                [
+                    "in memory" if row["durable subscribers"] < 0 else "with a disk",
+                    f"{row['batch']:,}",
+                    str(max(0, row["durable subscribers"])),
+                    human(row["accepted, events/s"]),
+                    times(row["accepted, events/s"] / kept[0]["accepted, events/s"]),
+                    human(row["delivered, events/s"]) if row["delivered, events/s"] else "",
+                ]
+                for row in kept
+            ],
+        ),
+        Table(
             "Three brokers in a line, one event at a time",
             ["events/s", "p50 ms", "p99 ms"],
             [[f"{late['events/s']:.0f}", f"{late['p50 ms']:.2f}", f"{late['p99 ms']:.2f}"]],
@@ -177,4 +232,12 @@ def run(quick: bool) -> Result:
         "Peers (rabbitmq-server, activemq, nats-server, mosquitto) are not part of this run.",
     ]
     about = ["Events over real sockets: a broker process, and clients in the process that measures."]
-    return Result("live", "Live brokers", about, tables, notes, {"filters": rows, "fan_out": fans, "latency": late}, quick)
+    return Result(
+        "live",
+        "Live brokers",
+        about,
+        tables,
+        notes,
+        {"filters": rows, "fan_out": fans, "durable": kept, "latency": late},
+        quick,
+    )

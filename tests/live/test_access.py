@@ -203,3 +203,27 @@ def test_a_client_is_known_by_its_certificate(tmp_path: Path) -> None:
             assert a.serving.sessions[feed.name].identity == "feed"
 
     told()
+
+
+def test_a_renewed_certificate_counts_after_a_reload_and_the_sockets_stay_open(tmp_path: Path) -> None:
+    """The files are replaced by those of another authority; `contentcast broker reload` asks for the same as this client."""
+
+    @story
+    async def told() -> None:
+        before, after = Papers(tmp_path, "before"), Papers(tmp_path, "after")
+        async with Net() as net:
+            a = await net.broker("a", listen=SECURE, tls=before.tls("a"))
+            a.read_config = lambda: a.config
+            client = await net.client(a, authority=str(before.authority))
+            await client.declare(TRADES)
+            renewed = after.tls("a")
+            assert a.config.tls is not None
+            assert renewed.certificate == a.config.tls.certificate, "in the same files"
+            with pytest.raises(cc.ContentcastError, match="certificate verify failed"):
+                await cc.connect(str(a.addresses[0]), authority=str(after.authority), reconnect=False)
+            assert await client.ask("reload") == {"unchanged_until_restart": "nothing"}
+            other = await net.client(a, authority=str(after.authority))
+            assert set(await other.spaces()) == {"trades"}
+            assert (await client.publish("trades", TRADE)).events == 1, "who was connected before stays so"
+
+    told()

@@ -54,6 +54,13 @@ class Metrics:
         for link, each in told["links"].items():
             queued.add_metric([link], each["queued_bytes"])
         yield queued
+        if "durable" in told:
+            for name, what in (
+                ("subscriptions", "Durable subscriptions here"),
+                ("waiting", "Events that wait for durable subscribers here, all together"),
+                ("kept", "Batches that other brokers do not have yet"),
+            ):
+                yield GaugeMetricFamily(f"contentcast_durable_{name}", what, value=told["durable"][name])
         waiting = sum(each.connection.queued for each in broker.serving.sessions.values())
         yield GaugeMetricFamily("contentcast_client_queued_bytes", "Bytes that wait for clients, all together", value=waiting)
 

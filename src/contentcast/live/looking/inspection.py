@@ -60,6 +60,16 @@ def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
         "clients": [each.state() for each in sessions[:MOST_CLIENTS]],
         "client_count": len(sessions),
     }
+    if broker.durable is not None:
+        sizes = broker.durable.sizes()
+        found["durable"] = {
+            "subscriptions": sizes["durable subscriptions"],
+            "waiting": sizes["waiting"],
+            "kept": sizes["kept"],
+            "handed_over": serving.durables.events,
+            "log_records": broker.durable.log.written,
+            "lacking": broker.durable.home.lacking(),
+        }
     if with_router:
         found["router"] = broker.router.state()
     return found

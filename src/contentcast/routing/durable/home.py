@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.routing.contract import Acknowledged, Allowed, Effect, Holds, Resumed, SendTo, Timer
-from contentcast.routing.durable.keeping import Keeping
+from contentcast.routing.durable.keeping import Keeping, part_of
 from contentcast.routing.durable.log import Log
 from contentcast.routing.durable.patience import Patience, reached
 from contentcast.routing.durable.subscribed import Batch, Subscribed
@@ -121,8 +121,9 @@ class Home:
 
     def _are_for(self, ids: Ints, version: int) -> npt.NDArray[np.bool_]:
         """Which of these subscriptions are here, and were when this version was told."""
-        found = [(held := self._held.get(each)) is not None and held.began <= version for each in ids.tolist()]
-        return np.array(found, bool)
+        known, each = np.unique(ids, return_inverse=True)
+        found = [(held := self._held.get(number)) is not None and held.began <= version for number in known.tolist()]
+        return np.array(found, bool)[each]
 
     def _number(self, taken: Taken) -> list[tuple[Subscribed, int, EventBatch]]:
         """The subscriptions that get something of it, the first number and the events of each."""
@@ -133,7 +134,7 @@ class Home:
             self._held[number].numbered += count
         for number in np.unique(taken.ids).tolist():
             held = self._held[number]
-            events = taken.publish.events.take(taken.rows[taken.ids == number])
+            events = part_of(taken.publish.events, taken.rows[taken.ids == number])
             found.append((held, held.numbered + 1, events))
             held.numbered += len(events)
         return found

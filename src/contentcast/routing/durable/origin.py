@@ -172,7 +172,7 @@ class Origin:
         for each in kept.wanted:
             home = self.homes[each.home]
             rows, pairs = np.unique(each.rows, return_inverse=True)
-            part = kept.publish.take(rows)
+            part = kept.publish if len(rows) == len(kept.publish.events) else kept.publish.take(rows)
             pairs = pairs.astype(np.int64)
             home.add(Custody(home.base, home.chained, kept.position, each.version, pairs, each.ids, part), now)
             home.chained = kept.position
