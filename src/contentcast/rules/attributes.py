@@ -16,6 +16,9 @@ COMPUTED: Final = (
 )
 """What to do about arithmetic, and about two attributes that are compared."""
 
+MOST_BITS: Final = 1_000
+"""Longer numbers are beyond every int and nearly every float, and Python does not even write out the longest."""
+
 NUMBERS: Final = frozenset({"int", "float"})
 
 
@@ -41,6 +44,8 @@ def find_attribute(space: Space, name: str) -> Kind:
 
 def fitting(name: str, kind: Kind, value: object) -> Value:
     """The literal as a value of the attribute's kind; numbers stay exact."""
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise OtherKind(f"a number of {value.bit_length():,} bits is beyond all that an event carries")
     match value:
         case bool() if kind.name == "bool":
             return value

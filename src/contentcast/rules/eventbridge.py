@@ -42,7 +42,7 @@ from contentcast.rules.clauses import (
     starts,
 )
 from contentcast.rules.errors import RuleError
-from contentcast.rules.json_text import described, read_object
+from contentcast.rules.json_text import check_names, described, read_object
 
 DEEPEST: Final = 60
 _OR: Final = "$or"
@@ -66,6 +66,7 @@ class _Pattern:
             raise RuleError.in_json(path, f"nested more than {DEEPEST} deep")
         if not given:
             raise RuleError.in_json(path, "an empty object matches nothing in EventBridge; leave it out, or name a field")
+        check_names(given, path)
         parts = []
         for name, value in given.items():
             here = f"{path}.{name}" if path else str(name)

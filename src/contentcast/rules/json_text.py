@@ -27,7 +27,15 @@ def read_object(rule: object, what: str) -> Mapping[str, Any]:
     given = read_json(rule) if isinstance(rule, str) else rule
     if not isinstance(given, Mapping):
         raise RuleError.in_json("", f"{what} come as a JSON object, not as {described(given)}")
+    check_names(given, "")
     return given
+
+
+def check_names(given: Mapping[Any, Any], path: str) -> None:
+    """In JSON names are strings; in Python they need not be."""
+    for name in given:
+        if not isinstance(name, str):
+            raise RuleError.in_json(path, f"the name {name!r} is {described(name)}, not a string")
 
 
 def described(value: object) -> str:

@@ -278,6 +278,11 @@ def test_the_text_reads_as_a_person_would_write_it(pattern: dict[str, object], t
 
 REFUSED = [
     ({}, "the whole rule", "empty object"),
+    ({5: ["a"]}, "the whole rule", "the name 5 is a number"),
+    ({"detail": {5: ["a"]}}, "detail", "the name 5 is a number"),
+    (on_count(10**5000), "detail.count[0]", "beyond all that an event carries"),
+    (on_latency(10**400), "detail.latency[0]", "beyond all that an event carries"),
+    (on_latency(float("nan")), "detail.latency[0]", "no number that an event carries"),
     ([], "the whole rule", "come as a JSON object, not as an array"),
     ({"source": "a"}, "source", 'write ["a"]'),
     ({"source": 5}, "source", "an array or an object, not a number"),

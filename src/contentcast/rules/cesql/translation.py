@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import reduce
 from typing import Final, NoReturn
 
 from contentcast.model.space import Space
@@ -20,13 +21,17 @@ from contentcast.rules.cesql import functions
 from contentcast.rules.cesql.constants import PARAMETERS, Const, arithmetic, call, cast
 from contentcast.rules.cesql.functions import Column, Unsayable
 from contentcast.rules.cesql.grammar import Binary, Call, Exists, In, Like, Literal, Name, Node, Unary, read_expression
-from contentcast.rules.cesql.truth import ALWAYS, ERROR, NEVER, Truth, both, differ, either, opposite
+from contentcast.rules.cesql.truth import ALWAYS, ERROR, NEVER, TooLarge, Truth, all_true, any_true, differ, opposite
 from contentcast.rules.clauses import ONE, RUN, Clause, Pattern, Plain, all_of, any_of, is_absent, is_present, joined, quoted
 from contentcast.rules.errors import RuleError
 
 TYPES: Final = {"string": "String", "int": "Integer", "bool": "Boolean"}
 _MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_LOGIC: Final[dict[str, Callable[[Truth, Truth], Truth]]] = {"and": both, "or": either, "xor": differ}
+_LOGIC: Final[dict[str, Callable[[list[Truth]], Truth]]] = {
+    "and": all_true,
+    "or": any_true,
+    "xor": lambda parts: reduce(lambda right, left: differ(left, right), reversed(parts)),
+}
 
 Found = Const | Column | Truth
 
@@ -43,7 +48,12 @@ class _Expression:
 
     def clause(self) -> Clause:
         root = read_expression(self.text)
-        found = self._found(root)
+        try:
+            found = self._found(root)
+        except TooLarge:
+            self._refuse(
+                root.at, "with what may be missing written out the expression is too large; split it into several rules"
+            )
         if not isinstance(found, Truth) and found.type != "Boolean":
             self._refuse(root.at, f"the expression gives {_a(found.type)}, and a filter passes an event only for true")
         return self._truth(found, root.at).yes
@@ -66,8 +76,8 @@ class _Expression:
                 return opposite(self._truth(self._found(part), at))
             case Unary(_, part, at):
                 return self._arithmetic("-", Const(0), self._found(part), at)
-            case Binary(("and" | "or" | "xor") as op, left, right, at):
-                return _LOGIC[op](self._truth(self._found(left), at), self._truth(self._found(right), at))
+            case Binary("and" | "or" | "xor"):
+                return self._chain(node)
             case Binary(("=" | "!=" | "<" | "<=" | ">" | ">=") as op, left, right, at):
                 return self._compared(self._found(left), op, self._found(right), at)
             case Binary(op, left, right, at):
@@ -80,6 +90,21 @@ class _Expression:
                 return opposite(found) if negated else found
             case Call(name, arguments, at):
                 return self._call(name, [self._found(each) for each in arguments], at)
+
+    def _chain(self, node: Node) -> Truth:
+        """Operators are read from the right, so a long chain is a deep tree; it is walked without recursion."""
+        parts: list[Truth] = []
+        ops: list[str] = []
+        while isinstance(node, Binary) and node.op in _LOGIC:
+            parts.append(self._truth(self._found(node.left), node.at))
+            ops.append(node.op)
+            node = node.right
+        parts.append(self._truth(self._found(node), node.at))
+        while ops:
+            count = next((at for at, each in enumerate(reversed(ops)) if each != ops[-1]), len(ops))
+            parts[-count - 1 :] = [_LOGIC[ops[-1]](parts[-count - 1 :])]
+            del ops[-count:]
+        return parts[0]
 
     def _subject(self, name: str, at: int) -> str:
         try:

@@ -15,10 +15,18 @@ Rule: `yes` and `no` are never TRUE together, and both are not TRUE exactly when
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from contentcast.rules.clauses import FALSE, TRUE, Clause, Some, all_of, any_of, is_present, negated
+
+MOST_TESTS: Final = 2_048
+"""An expression that becomes more tests than a predicate may have is refused; a chain of forty attributes takes 820."""
+
+
+class TooLarge(Exception):
+    """XORs double what is said below them, and so do ANDs within ORs within ANDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,7 @@ class Truth:
     """`names` are the subjects it looks at.
 
     `total`: with all of them present there is no error. `yes_needs_all` (`no_needs_all`): it is true (false) only with all of
-    them present.
+    them present. `size` is about how many tests `yes` and `no` have.
     """
 
     yes: Clause
@@ -35,6 +43,7 @@ class Truth:
     total: bool = True
     yes_needs_all: bool = True
     no_needs_all: bool = True
+    size: int = 1
 
 
 ALWAYS: Final = Truth(TRUE, FALSE)
@@ -58,46 +67,54 @@ def partial(subject: str, yes: Clause, no: Clause) -> Truth:
 
 
 def opposite(one: Truth) -> Truth:
-    return Truth(one.no, one.yes, one.names, one.total, one.no_needs_all, one.yes_needs_all)
+    return Truth(one.no, one.yes, one.names, one.total, one.no_needs_all, one.yes_needs_all, one.size)
 
 
-def either(left: Truth, right: Truth) -> Truth:
-    return opposite(both(opposite(left), opposite(right)))
+def any_true(parts: Sequence[Truth]) -> Truth:
+    """OR, from left to right until one is true."""
+    return opposite(all_true([opposite(each) for each in parts]))
 
 
-def both(left: Truth, right: Truth) -> Truth:
+def all_true(parts: Sequence[Truth]) -> Truth:
+    """AND, from left to right until one is false."""
+    no: list[Clause] = []
+    passed: dict[Clause, int] = {}  # what lets an event come as far as here, with how many tests each has
+    size = 0
+    for part in parts:
+        implied = {is_present(name) for name in part.names} if part.no_needs_all else set()
+        needed = [each for each in passed if each not in implied]
+        alternatives = part.no.parts if isinstance(part.no, Some) else (part.no,)
+        size += part.size + len(alternatives) * sum(passed[each] for each in needed)
+        if size > MOST_TESTS:
+            raise TooLarge
+        no += [all_of([*needed, each]) for each in alternatives]
+        # It was true; or else it was false without an error, and then the event is among `no` already.
+        ready = [is_present(name) for name in part.names] if part.total and part.yes_needs_all else [part.yes]
+        passed.update(dict.fromkeys(ready, 1 if ready != [part.yes] else part.size))
+    names = tuple(dict.fromkeys(name for part in parts for name in part.names))
     return Truth(
-        yes=all_of([left.yes, right.yes]),
-        no=any_of([left.no, *_after(left, right)]),
-        names=_union(left, right),
-        total=left.total and right.total,
-        yes_needs_all=left.yes_needs_all and right.yes_needs_all,
-        no_needs_all=left.no_needs_all and right.no_needs_all and set(right.names) <= set(left.names),
+        yes=all_of(part.yes for part in parts),
+        no=any_of(no),
+        names=names,
+        total=all(part.total for part in parts),
+        yes_needs_all=all(part.yes_needs_all for part in parts),
+        no_needs_all=all(part.no_needs_all for part in parts) and set(names) == set(parts[0].names),
+        size=size,
     )
-
-
-def _after(left: Truth, right: Truth) -> list[Clause]:
-    """The right one is false, and the left one let it be looked at: it was true, or not false for a lack of something."""
-    alternatives = right.no.parts if isinstance(right.no, Some) else (right.no,)
-    if not (left.total and left.yes_needs_all):
-        return [all_of([left.yes, each]) for each in alternatives]
-    implied = right.names if right.no_needs_all else ()
-    needed = [is_present(name) for name in left.names if name not in implied]
-    return [all_of([*needed, each]) for each in alternatives]
 
 
 def differ(left: Truth, right: Truth) -> Truth:
     """XOR, which looks at both."""
+    size = 2 * (left.size + right.size)
+    if size > MOST_TESTS:
+        raise TooLarge
     needs_all = left.yes_needs_all and left.no_needs_all and right.yes_needs_all and right.no_needs_all
     return Truth(
         yes=any_of([all_of([left.yes, right.no]), all_of([left.no, right.yes])]),
         no=any_of([all_of([left.yes, right.yes]), all_of([left.no, right.no])]),
-        names=_union(left, right),
+        names=tuple(dict.fromkeys((*left.names, *right.names))),
         total=left.total and right.total,
         yes_needs_all=needs_all,
         no_needs_all=needs_all,
+        size=size,
     )
-
-
-def _union(left: Truth, right: Truth) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*left.names, *right.names)))
