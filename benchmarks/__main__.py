@@ -11,6 +11,7 @@ from benchmarks import machine
 
 BENCHMARKS = (
     "bulk",
+    "reading",
     "matching",
     "updates",
     "search_tree",
