@@ -12,6 +12,7 @@ from benchmarks import machine
 BENCHMARKS = (
     "cold",
     "bulk",
+    "reading",
     "matching",
     "updates",
     "search_tree",

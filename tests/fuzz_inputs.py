@@ -30,8 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from contentcast.language import parse_many, parse_predicate, parse_transform
-from contentcast.model import ContentcastError, EventBatch, Space, read_events
-from contentcast.model.events.event_files import from_json_lines
+from contentcast.model import ContentcastError, EventBatch, Space, from_json_lines, read_events
 from contentcast.network.files import read_topology
 from tests import fuzz_index
 from tests.fuzz_index import damaged

@@ -23,6 +23,7 @@ from contentcast.model import (
     Space,
     SpaceError,
     Subscription,
+    infer_space,
     read_events,
 )
 from contentcast.rules import RuleError, from_cesql, from_eventbridge, from_headers, from_jms, from_matchers, from_topic
@@ -53,6 +54,7 @@ __all__ = [
     "from_jms",
     "from_matchers",
     "from_topic",
+    "infer_space",
     "overlaps",
     "parse_many",
     "parse_predicate",

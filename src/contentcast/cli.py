@@ -28,6 +28,7 @@ from contentcast.commands.run import run
 from contentcast.commands.shared.progress import progress
 from contentcast.commands.shared.settings import setting
 from contentcast.commands.simulate import simulate
+from contentcast.commands.space import space
 from contentcast.commands.subscribe import subscribe
 from contentcast.commands.top import top
 from contentcast.commands.warm import warm
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 EXAMPLES: Final = {
     "run": "contentcast run --size small",
     "workload": "contentcast workload market --events 10000 --out market",
+    "space": "contentcast space market/events.parquet --name trades",
     "simulate": "contentcast simulate --scenario gryphon --events 500",
     "match": "contentcast match market --out matched",
     "experiment": "contentcast experiment link-matching/chart3 --quick",
@@ -195,11 +197,15 @@ def parse(
 ) -> None:
     """Check a predicate and print its canonical text; what is wrong with it is shown with its place."""
     from contentcast.language import parse_predicate, print_predicate
+    from contentcast.language.explanation import verdict
     from contentcast.model import Space
 
     parsed = parse_predicate(Space.load(space), predicate)
-    canonical = print_predicate(parsed)
-    typer.echo(json.dumps({"predicate": canonical, "any of": _conjunctions(parsed)}, indent=2) if as_json else canonical)
+    canonical, odd = print_predicate(parsed), verdict(parsed)
+    told = {"predicate": canonical, "any of": _conjunctions(parsed), **({"warning": odd} if odd else {})}
+    typer.echo(json.dumps(told, indent=2) if as_json else canonical)
+    if odd:
+        typer.echo(f"contentcast: it {odd}", err=True)
 
 
 def _conjunctions(predicate: Predicate) -> list[dict[str, Any]]:
@@ -229,6 +235,7 @@ def _plain(value: Any) -> Any:
 
 app.command(name="experiment", epilog=_example("experiment"))(experiment)
 app.command(name="run", epilog=_example("run"))(run)
+app.command(name="space", epilog=_example("space"))(space)
 app.command(name="match", epilog=_example("match"))(match)
 app.command(name="simulate", epilog=_example("simulate"))(simulate)
 app.command(name="broker", epilog=_example("broker"))(broker)

@@ -98,7 +98,7 @@ def test_what_cannot_be_ingested(spark: SparkSession, tmp_path: Path) -> None:
     ]:
         with pytest.raises(ContentcastError, match=complaint):
             ingest(spark.createDataFrame([], schema), TRADES)
-    with pytest.raises(ContentcastError, match="on_error is 'quarantine' or 'raise', not 'drop'"):
+    with pytest.raises(ContentcastError, match="on_error is 'raise' or 'reject' or 'absent', not 'drop'"):
         ingest(spark.createDataFrame([], "issue string"), TRADES, on_error="drop")  # type: ignore[arg-type]
     with pytest.raises(ContentcastError, match="there is no event file"):
         read_events(spark, tmp_path / "gone.parquet", TRADES)

@@ -11,8 +11,10 @@ Rule: a batch's folder appears when all of it is there; what Spark says about a 
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,9 +26,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from contentcast.commands.shared.failures import told_in_one_line
+from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
 from contentcast.commands.shared.outputs import check_apart
 from contentcast.commands.shared.overheard import leave_out, overhearing
-from contentcast.model import ContentcastError, Space
+from contentcast.model import ContentcastError, How, Space
 from contentcast.model.plain_files import check_plain
 from contentcast.progress_lines import lines
 
@@ -39,6 +42,7 @@ SparkSession: TypeAlias = Any
 MATCHES, QUARANTINE, REFUSED = "matches", "quarantine", "refused"
 STREAM = "_stream"
 """In a folder that a stream writes, from its first moment on: one that was killed while it started can be started again."""
+STDIN = "-"
 LOOK_EVERY_S, TICK_S = 0.5, 0.1
 
 
@@ -62,6 +66,13 @@ def match(
     master: Annotated[str, typer.Option(help="Where Spark runs: local[*], spark://host:7077, yarn.")] = "local[*]",
     memory: Annotated[str | None, typer.Option(help="Spark's memory, 4g.", show_default="Spark's own")] = None,
     format: Annotated[Format | None, typer.Option(help="Of the events.", show_default="by their ending")] = None,
+    unknown: Unknown = None,
+    on_error: OnError = None,
+    nan: Nan = None,
+    finer: Finer = None,
+    epoch: Epoch = None,
+    id: Annotated[str, typer.Option(help="The subscriptions' column with the ids.")] = "subscription",
+    predicate: Annotated[str, typer.Option(help="The subscriptions' column with the predicates.")] = "predicate",
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
@@ -72,10 +83,11 @@ def match(
     if once and not stream:
         raise ContentcastError("match: --once goes with --stream")
     _check_out(out, stream, force)
-    check_apart(out, [*found.events, found.subscriptions, found.space], "match")
+    check_apart(out, [*(each for each in found.events if each != STDIN), found.subscriptions, found.space], "match")
     known = Space.load(found.space)
-    with told_in_one_line(), overhearing(_spark(master, memory)) as running:
-        job = _Job(running, found, known, format.value if format else None, out)
+    how = how_of(unknown, on_error, nan, finer, epoch)
+    with told_in_one_line(), _on_disk(found) as on_disk, overhearing(_spark(master, memory)) as running:
+        job = _Job(running, on_disk, known, format.value if format else None, out, how, id, predicate)
         totals = job.follow(once) if stream else job.run()
     typer.echo(json.dumps(totals) if as_json else _summary(totals, out))
 
@@ -101,7 +113,10 @@ def _inputs(paths: list[str], events: list[str] | None, subscriptions: Path | No
         lacking = [
             name for name, given in (("events", events), ("subscriptions", subscriptions), ("space", space)) if not given
         ]
-        raise ContentcastError(f"match: add {' and '.join(f'--{name}' for name in lacking)}, or the folder where they are")
+        hint = f"; `contentcast space {' '.join(events)}` makes one" if lacking == ["space"] and events else ""
+        raise ContentcastError(
+            f"match: add {' and '.join(f'--{name}' for name in lacking)}, or the folder where they are{hint}"
+        )
     given = list(events) if events else [str(_inside(folder, "events"))]
     wanted, known = subscriptions or _inside(folder, "subscriptions"), space or _inside(folder, "space")
     return _checked(_Inputs(given, wanted, known))
@@ -110,7 +125,8 @@ def _inputs(paths: list[str], events: list[str] | None, subscriptions: Path | No
 def _checked(chosen: _Inputs) -> _Inputs:
     for each, what in ((chosen.subscriptions, "subscription"), (chosen.space, "space")):
         if not each.exists():
-            raise ContentcastError(f"there is no {what} file {each}")
+            hint = f"; `contentcast space {' '.join(chosen.events)} --out {each}` makes one" if what == "space" else ""
+            raise ContentcastError(f"there is no {what} file {each}{hint}")
         check_plain(each)
     for given in chosen.events:
         check_plain(Path(given))
@@ -121,7 +137,12 @@ def _inside(folder: Path, name: str) -> Path:
     found = sorted(each for each in folder.iterdir() if each.stem == name)
     if len(found) != 1:
         there = f"holds {', '.join(each.name for each in found)}" if found else f"holds no {name}"
-        raise ContentcastError(f"{folder} {there}; say which: --{name} FILE")
+        hint = (
+            f"; `contentcast space {folder}/events.* --out {folder}/space.toml` makes one"
+            if name == "space" and not found
+            else ""
+        )
+        raise ContentcastError(f"{folder} {there}; say which: --{name} FILE{hint}")
     return found[0]
 
 
@@ -138,6 +159,19 @@ def _check_out(out: Path, stream: bool, force: bool) -> None:
         raise ContentcastError(f"{out} was not written by a stream; choose another folder")
     if not stream and not force:
         raise ContentcastError(f"{out} is already there; choose another folder, or replace it with --force")
+
+
+@contextmanager
+def _on_disk(inputs: _Inputs) -> Iterator[_Inputs]:
+    """Events that come on standard input (`--events -`), JSON lines, are kept in a file while Spark reads them."""
+    if STDIN not in inputs.events:
+        yield inputs
+        return
+    with tempfile.NamedTemporaryFile(prefix="stdin-", suffix=".jsonl") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        events = [copy.name if each == STDIN else each for each in inputs.events]
+        yield _Inputs(events, inputs.subscriptions, inputs.space)
 
 
 @contextmanager
@@ -161,21 +195,32 @@ def _spark(master: str, memory: str | None) -> Iterator[SparkSession]:
 
 
 class _Job:
-    def __init__(self, spark: SparkSession, inputs: _Inputs, space: Space, format: str | None, out: Path) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        inputs: _Inputs,
+        space: Space,
+        format: str | None,
+        out: Path,
+        how: How,
+        id: str,
+        predicate: str,
+    ) -> None:
         from contentcast.commands.shared.compiled import have_compiled
         from contentcast.spark import prepare
         from contentcast.warming.parts import INDEX
 
         have_compiled(INDEX)
+        self.how = how
         self.spark, self.inputs, self.space, self.format = spark, inputs, space, format
         self.out, self.shown = out.absolute(), str(out)  # Java keeps the folder it was started in
-        self.prepared: Prepared = prepare(inputs.subscriptions, space)
+        self.prepared: Prepared = prepare(inputs.subscriptions, space, id=id, predicate=predicate)
 
     def _events(self, **more: Any) -> Any:
         from contentcast.spark import read_events
         from contentcast.spark.ingest import Tally
 
-        events = read_events(self.spark, self.inputs.events, self.space, format=self.format, **more)
+        events = read_events(self.spark, self.inputs.events, self.space, format=self.format, **self.how, **more)
         return replace(events, tally=Tally.on(self.spark))
 
     def run(self) -> dict[str, Any]:

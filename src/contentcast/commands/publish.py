@@ -6,8 +6,8 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import typer
@@ -26,18 +26,23 @@ from contentcast.commands.live_options import (
     run_loop,
     tell_changes,
 )
-from contentcast.model import ContentcastError
+from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
+from contentcast.model import ContentcastError, How
 
+STDIN: Final = "-"
+TOLD: Final = 10
+"""Of the events that are set aside, so many are told one by one."""
 TELL_EVERY_S: Final = 5.0
-LINES_AT_ONCE: Final = 10_000
 PART: Final = 10_000
 
 
 def publish(
     space: Annotated[str, typer.Argument(help="The space.", show_default=False)],
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILES]", help="JSON lines, CSV or Parquet.", show_default="JSON lines on stdin"),
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILES]", help="JSON lines, CSV or Parquet; also patterns.", show_default="JSON lines on stdin (-)"
+        ),
     ] = None,
     broker: Broker = DEFAULT_BROKER,
     declare: Declare = "",
@@ -47,6 +52,11 @@ def publish(
     number: Annotated[int, typer.Option(min=1, help="With --publisher: the number of the first batch.")] = 1,
     rate: Annotated[float, typer.Option(min=0, help="Events per second; 0: as fast as it goes.")] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say who would get them; deliver nothing.")] = False,
+    unknown: Unknown = None,
+    on_error: OnError = None,
+    nan: Nan = None,
+    finer: Finer = None,
+    epoch: Epoch = None,
     name: Name = "",
     token: Token = "",
     authority: Authority = None,
@@ -57,36 +67,44 @@ def publish(
     """Publish events: JSON lines from stdin, or files."""
     options = connection_options(name, token, authority, certificate, key)
     declared = read_space(space, declare) if declare else None
-    if publisher and not files:
+    if publisher and (not files or STDIN in files):
         raise ContentcastError("--publisher numbers the batches of files, which are the same every time; stdin is not")
     sent = (publisher, number) if publisher else None
-    accepted, seconds = run_loop(_publish(broker, space, files or [], declared, rate, dry_run, sent, options))
+    how = how_of(unknown, on_error, nan, finer, epoch)
+    work = _publish(broker, space, files or [STDIN], declared, rate, dry_run, sent, how, options)
+    accepted, rejected, seconds = run_loop(work)
     if as_json and not dry_run:
-        typer.echo(json.dumps({"space": space, "accepted": accepted, "seconds": round(seconds, 3)}))
+        typer.echo(json.dumps({"space": space, "accepted": accepted, "rejected": rejected, "seconds": round(seconds, 3)}))
     elif not dry_run:
-        typer.echo(f"{accepted:,} events accepted")
+        typer.echo(f"{accepted:,} events accepted" + (f", {rejected:,} set aside" if rejected else ""))
 
 
 async def _publish(
     broker: str,
     space: str,
-    files: list[Path],
+    files: list[str],
     declared: Any,
     rate: float,
     dry_run: bool,
     sent: tuple[str, int] | None,
+    how: How,
     options: dict[str, Any],
-) -> tuple[int, float]:
+) -> tuple[int, int, float]:
     from contentcast.live.client import connect
     from contentcast.live.client.tracing import Tracer
 
     begun = told = time.monotonic()
-    done = 0
+    done = rejected = 0
     async with connect(broker, on_change=tell_changes, **options) as client:
         if declared is not None:
             await client.declare(declared)
         known = await client.space(space)
-        async for batch in _batches(files, known, 0 if sent else rate):
+        async for batch in _batches(files, known, 0 if sent else rate, how):
+            for each in batch.rejected:
+                if (rejected := rejected + 1) <= TOLD:
+                    typer.echo(f"contentcast: {each}", err=True)
+            if not len(batch):
+                continue
             if dry_run:
                 async with Tracer(broker, **options) as tracer:
                     await tracer.open()
@@ -104,48 +122,58 @@ async def _publish(
                 told = time.monotonic()
                 typer.echo(f"contentcast: {done:,} events, {done / (told - begun):,.0f}/s", err=True)
         await client.flush()
-    return done, time.monotonic() - begun
+    return done, rejected, time.monotonic() - begun
 
 
-async def _batches(files: list[Path], space: Any, rate: float) -> AsyncIterator[Any]:
+async def _batches(files: list[str], space: Any, rate: float, how: How) -> AsyncIterator[Any]:
     """Parts of at most a tenth of a second at the rate that was asked for."""
     from contentcast.model import read_events
+    from contentcast.model.events.event_files import expand
 
     part = max(1, min(PART, round(rate / 10))) if rate else PART
-    for path in files:
-        events = read_events(path, space)
-        for begin in range(0, len(events), part):
-            yield events.slice(begin, part)
-    if not files:
-        async for events in _from_stdin(space):
-            for begin in range(0, len(events), part):
-                yield events.slice(begin, part)
+    for path in expand(files):
+        if path == STDIN:
+            async for events in _from_stdin(space, how):
+                for each in _parts(events, part):
+                    yield each
+        else:
+            for each in _parts(read_events(path, space, **how), part):
+                yield each
 
 
-async def _from_stdin(space: Any) -> AsyncIterator[Any]:
+def _parts(events: Any, part: int) -> Iterator[Any]:
+    """What was rejected goes with the first part."""
+    for begin in range(0, max(1, len(events)), part):
+        yield replace(events.slice(begin, part), rejected=events.rejected if not begin else ())
+
+
+async def _from_stdin(space: Any, how: How) -> AsyncIterator[Any]:
     """Lines as they come: those that are there already go together."""
-    from contentcast.model import from_json_lines
+    from contentcast.model.events.intake import Intake
+    from contentcast.model.events.json_lines import read_lines
 
     loop = asyncio.get_running_loop()
-    number = 0
+    line = number = 0
     while True:
         data = await loop.run_in_executor(None, _some_lines)
         if not data:
             return
-        lines = [""] * number + data.splitlines()  # so that an error names the line of the input
-        number = len(lines)
-        yield from_json_lines(space, lines)
+        lines = [(at, each) for at, each in enumerate(data.splitlines(), start=line + 1)]
+        line = lines[-1][0]
+        written = [(at, each) for at, each in lines if each.strip()]
+        yield read_lines(space, [each for _, each in written], [at for at, _ in written], Intake.of(how), number)
+        number += len(written)
 
 
-def _some_lines() -> str:
+def _some_lines() -> bytes:
     """At least one line, and what came with it."""
     source = sys.stdin.buffer
     first = source.readline()
     if not first:
-        return ""
+        return b""
     more = source.peek()[: 64 * 1024]  # type: ignore[union-attr]
     end = more.rfind(b"\n") + 1
-    return (first + source.read(end)).decode("utf-8", "surrogateescape")
+    return first + source.read(end)
 
 
 async def _tell_outcomes(tracer: Any, space: str, batch: Any) -> None:

@@ -92,9 +92,8 @@ def run(
             once,
             chosen,
             memory,
-            None,
-            force,
-            as_json,
+            force=force,
+            as_json=as_json,
         )
         return
     _check_out(folder, force)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from contentcast.model.errors import ContentcastError
 
 WHAT_IS_POSSIBLE = (
@@ -22,6 +24,12 @@ class TextError(ContentcastError):
         shown = text.split("\n")[self.line - 1]
         left, caret = _window(shown, self.column - 1)
         super().__init__(f"line {self.line}, column {self.column}: {reason}\n    {left}\n    {' ' * caret}^")
+
+    def at(self, place: str) -> Self:
+        """The same error with the place of the text among others before it."""
+        found = type(self)(self.text, self.offset, self.reason)
+        found.args = (f"{place}: {found}",)
+        return found
 
     def __reduce__(self) -> tuple[type[TextError], tuple[str, int, str]]:
         return type(self), (self.text, self.offset, self.reason)

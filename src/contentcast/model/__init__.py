@@ -1,8 +1,12 @@
 """The data model: spaces, events, predicates and how they relate. Imports nothing of ours."""
 
 from contentcast.model.errors import ContentcastError, EventError, SpaceError
-from contentcast.model.events.event_batch import EventBatch, Rejection
-from contentcast.model.events.event_files import from_json_lines, read_events
+from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.events.event_files import read_events
+from contentcast.model.events.intake import How, Intake
+from contentcast.model.events.json_lines import from_json_lines
+from contentcast.model.events.rows import Rejection
+from contentcast.model.inference import Inferred, infer_space
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.predicates.covering import covers, overlaps
 from contentcast.model.predicates.predicate import Conjunction, Predicate
@@ -20,6 +24,9 @@ __all__ = [
     "ContentcastError",
     "EventBatch",
     "EventError",
+    "How",
+    "Inferred",
+    "Intake",
     "Predicate",
     "Ranges",
     "Rejection",
@@ -32,6 +39,7 @@ __all__ = [
     "TransformsError",
     "covers",
     "from_json_lines",
+    "infer_space",
     "overlaps",
     "read_events",
 ]

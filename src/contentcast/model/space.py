@@ -260,6 +260,16 @@ class Space:
         return cls(name, _once(name, _from_arrow("", schema)))
 
     @classmethod
+    def infer(cls, sample: Any, name: str | None = None, *, most_events: int = 10_000) -> Space:
+        """By looking at a sample: dicts, files or patterns of them, Arrow, pandas, or a JSON Schema.
+
+        `model.inference.infer_space` tells also what was mixed or left out, and writes a TOML file to edit.
+        """
+        from contentcast.model.inference import infer_space  # which builds on events, and they on spaces
+
+        return infer_space(sample, name, most_events=most_events).space
+
+    @classmethod
     def from_spark(cls, name: str, schema: Any) -> Self:
         """Kinds from a Spark `StructType` (or a DataFrame's `.schema`); structs flatten to dotted names."""
         return cls(name, _once(name, _from_spark("", schema.jsonValue())))
@@ -282,7 +292,7 @@ def _from_arrow(above: str, fields: Any) -> Iterator[tuple[str, str]]:
         if pa.types.is_struct(type_):
             yield from _from_arrow(f"{above}{field.name}.", [type_.field(i) for i in range(type_.num_fields)])
             continue
-        for recognises, kind in _ARROW_KINDS:
+        for recognises, kind in ARROW_KINDS:
             if recognises(type_):
                 yield above + field.name, kind
                 break
@@ -290,7 +300,7 @@ def _from_arrow(above: str, fields: Any) -> Iterator[tuple[str, str]]:
             raise SpaceError(f"column {above}{field.name} is {type_}, which is no kind of ours; drop it or cast it first")
 
 
-_ARROW_KINDS = (
+ARROW_KINDS = (
     (pa.types.is_string, "string"),
     (pa.types.is_large_string, "string"),
     (pa.types.is_string_view, "string"),

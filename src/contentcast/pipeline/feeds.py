@@ -28,8 +28,8 @@ from contentcast.network.named import topology as known_topology
 from contentcast.network.topology import Topology
 from contentcast.spark.delivering import EVENT
 from contentcast.spark.ingest import Ingested, Tally, ingest, read_events
-from contentcast.spark.reading import Bad, Reader
-from contentcast.spark.subscriptions.tables import ID, TEXT, FileTable
+from contentcast.spark.reading import Read, Reader
+from contentcast.spark.subscriptions.tables import GIVEN_ALREADY, ID, REASON, TEXT, FileTable
 
 DAMAGED_EVERY, DAMAGED_FIRST = 10_000, 4_321
 """Of the events and of the subscriptions of the made day: rows 4,321, 14,321, ..."""
@@ -148,6 +148,11 @@ def own_feed(spark: SparkSession, files: Files, told: str) -> Feed:
     if EVENT in columns and not pa.types.is_integer(read.reader.schema.field(EVENT).type):
         raise ContentcastError(f"the events have a column {EVENT} that holds no whole numbers; rename it")
     table = FileTable(_local(files.subscriptions)).read()
+    if ID in table.column_names and pa.types.is_string(table.schema.field(ID).type):
+        raise ContentcastError(
+            f"{files.subscriptions}: routing wants ints as ids of subscriptions, and here they are texts; `contentcast match` "
+            "takes texts, or number them"
+        )
     topology = known_topology(files.topology, largest_part=files.largest_part) if files.topology else None
     publisher, why = _publisher(files, columns, table, topology)
     if topology is not None and publisher is not None:
@@ -205,14 +210,18 @@ class _Entering:
     def schema(self) -> pa.Schema:
         return self.reader.schema.append(pa.field(PUBLISHER, pa.string()))
 
-    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]:
-        for events, bad in self.reader.read(batch):
+    def read(self, batch: pa.RecordBatch) -> Iterator[Read]:
+        for events, bad, left_out in self.reader.read(batch):
             column = pa.array(np.full(events.num_rows, self.entry, object), pa.string())
-            yield pa.RecordBatch.from_arrays([*events.columns, column], names=[*events.schema.names, PUBLISHER]), bad
+            named = pa.RecordBatch.from_arrays([*events.columns, column], names=[*events.schema.names, PUBLISHER])
+            yield Read(named, bad, left_out)
 
 
 def kept_subscriptions(table: pa.Table, refused: pa.Table) -> pa.Table:
     """Those that take part, with the columns that routing wants."""
-    ids = table[ID]
-    out = pc.or_(pc.is_in(ids, value_set=refused[ID].combine_chunks().cast(ids.type)), pc.is_null(ids))
-    return table.filter(pc.invert(out))
+    unread = refused.filter(pc.invert(pc.ends_with(refused[REASON], GIVEN_ALREADY)))
+    ids = table[ID].combine_chunks()
+    first = np.zeros(len(table), np.bool_)
+    first[np.unique(ids.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False), return_index=True)[1]] = True
+    out = pc.or_(pc.is_in(ids, value_set=unread[ID].combine_chunks().cast(ids.type)), pc.is_null(ids))
+    return table.filter(pc.and_(pc.invert(out), pa.array(first)))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
@@ -27,6 +27,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from contentcast.model.errors import ContentcastError, EventError, nearest
+from contentcast.model.events.event_files import COMPRESSIONS
+from contentcast.model.events.intake import Epoch, Finer, How, Intake, Nan, OnError, Unknown
 from contentcast.model.space import Space
 from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.reading import (
@@ -36,15 +38,16 @@ from contentcast.spark.reading import (
     LINE,
     Columns,
     CsvFiles,
+    JsonFiles,
     JsonTexts,
     Reader,
     bad_table,
     checked_schema,
     csv_header,
+    unpacked,
 )
 from contentcast.spark.subscriptions.tables import spark_schema
 
-OnError = Literal["quarantine", "raise"]
 FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".orc": "orc"}
 """By the files' ending."""
 PACKAGES: Final = {
@@ -75,7 +78,7 @@ class Ingested:
     raw: DataFrame
     reader: Reader
     space: Space
-    on_error: OnError = "quarantine"
+    on_error: OnError = "reject"
     tally: Tally | None = None
 
     @property
@@ -90,14 +93,14 @@ class Ingested:
 
     @property
     def quarantine(self) -> DataFrame:
-        """Empty with `on_error="raise"`: the job stops at the first bad record."""
+        """Records that are no events, and with `on_error="absent"` the attributes that were left out."""
         reader = self.reader
 
         def quarantine(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                for _, bad in reader.read(batch):
-                    if bad:
-                        yield bad_table(bad)
+                for _, bad, left_out in reader.read(batch):
+                    if bad or left_out:
+                        yield bad_table([*bad, *left_out])
 
         return map_arrow(self.raw, quarantine, spark_schema(BAD))
 
@@ -106,7 +109,7 @@ class Ingested:
         reader, on_error, tally = self.reader, self.on_error, self.tally
 
         def read(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            for events, bad in reader.read(batch):
+            for events, bad, _ in reader.read(batch):
                 if bad and on_error == "raise":
                     raise EventError(f"{_first(bad)}; ingest(events, space) sets such records aside")
                 if tally is not None:
@@ -127,21 +130,23 @@ def ingest(
     events: DataFrame,
     space: Space,
     *,
-    on_error: OnError = "quarantine",
     json: str | None = None,
     extra: Mapping[str, str] | None = None,
+    **how: Unpack[How],
 ) -> Ingested:
     """Checks the rows of a DataFrame, batch or stream, against the space.
 
-    Columns go by name: a missing one is absent everywhere, others than the space's stay. With `json` the events are JSON
+    Columns go by name: a missing one is absent everywhere, others than the space's stay; with `unknown="error"` there may be no
+    others, and unless `unknown="ignore"` is said, none that looks like a missing attribute. With `json` the events are JSON
     objects in that column (the messages of a Kafka topic, `json="value"`); `extra` names fields beyond the space that they may
-    carry, with their kinds. `on_error="raise"` stops at the first bad record instead of setting it aside.
+    carry, with their kinds. `how` is as everywhere (`model.events.intake`), but for `on_error`, which is "reject" here:
+    a bad record goes to the quarantine; "raise" stops at the first.
     """
-    if on_error not in ("quarantine", "raise"):
-        raise ContentcastError(f"on_error is 'quarantine' or 'raise', not {on_error!r}")
+    on_error = Intake.of(how).on_error if "on_error" in how else "reject"
+    words = _set_aside(how)
     schema = to_arrow_schema(events.schema, timezone="UTC")
     if json is None:
-        return Ingested(events, Columns(space, checked_schema(space, schema)), space, on_error)
+        return Ingested(events, Columns(space, checked_schema(space, schema, how.get("unknown")), words), space, on_error)
     if json not in schema.names:
         raise ContentcastError(f"the events have no column {json!r}{nearest(json, schema.names)}")
     others = pa.schema([each for each in schema if each.name != json])
@@ -151,7 +156,12 @@ def ingest(
             raise ContentcastError(
                 f"the column {name} stands beside the JSON and {space.name} has an attribute of that name; rename it"
             )
-    return Ingested(events, JsonTexts(wide, json, others), space, on_error)
+    return Ingested(events, JsonTexts(wide, json, others, words), space, on_error)
+
+
+def _set_aside(how: How) -> How:
+    """For a worker: what it must not raise it sets aside, and who asked raises."""
+    return {**how, "on_error": "absent" if how.get("on_error") == "absent" else "reject"}
 
 
 def _wider(space: Space, extra: Mapping[str, str]) -> Space:
@@ -170,7 +180,11 @@ def read_events(
     format: str | None = None,
     stream: bool = False,
     extra: Mapping[str, str] | None = None,
-    on_error: OnError = "quarantine",
+    unknown: Unknown | None = None,
+    on_error: OnError = "reject",
+    nan: Nan = "error",
+    finer: Finer = "error",
+    epoch: Epoch = "guess",
     **options: Any,
 ) -> Ingested:
     """Events from files: Parquet, CSV, JSON lines, or whatever `format` this Spark has ("delta", "orc", "kafka" with its
@@ -178,12 +192,17 @@ def read_events(
 
     `stream` follows a folder, and takes the files that appear in it. Text formats have ISO 8601 timestamps and base64 bytes,
     as in `cc.read_events`; `extra` names fields that stay though the space does not have them (CSV: all of the first file's
-    columns do). `options` go to Spark's reader: `maxFilesPerTrigger=10`.
+    columns do). Text may be packed (.gz, .zst). `unknown` to `epoch` are as in `ingest`; `options` go to Spark's reader:
+    `maxFilesPerTrigger=10`.
     """
+    how: How = {"on_error": on_error, "nan": nan, "finer": finer, "epoch": epoch}
+    if unknown is not None:
+        how["unknown"] = unknown
+    Intake.of(how)
     given = [str(each) for each in ([paths] if isinstance(paths, (str, Path)) else paths)]
     if format == "kafka":
         records = _load(spark, stream, "kafka", options)
-        return ingest(records, space, json=LINE, extra=extra, on_error=on_error)
+        return ingest(records, space, json=LINE, extra=extra, **how)
     if not given:
         raise EventError("which events? Give the path of a file or a folder")
     for each in given:
@@ -194,21 +213,28 @@ def read_events(
     found = format or _format_of(given, stream)
     given = [each if "://" in each else str(Path(each).absolute()) for each in given]  # Java keeps the folder it was started in
     match found:
+        case "jsonl" if any(each.endswith(".zst") for each in _endings(given)):
+            files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
+            shape = pa.schema([pa.field(LINE, pa.binary()), pa.field(FILE, pa.string())])
+            texts = ingest(spark.createDataFrame([], spark_schema(shape)), space, json=LINE, extra=extra, **how).reader
+            assert isinstance(texts, JsonTexts)
+            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), JsonFiles(texts), space, on_error)
         case "jsonl":
             lines = (
                 _reader(spark, stream, "text", options).load(_one(given, stream)).withColumn(FILE, F.col("_metadata.file_path"))
             )
-            return ingest(lines, space, json=LINE, extra=extra, on_error=on_error)
+            return ingest(lines, space, json=LINE, extra=extra, **how)
         case "csv":
-            wide = _wider(space, {**_csv_extra(spark, given, space), **(extra or {})})
+            others = {} if unknown == "error" else _csv_extra(spark, given, space)
+            wide = _wider(space, {**others, **(extra or {})})
             files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
-            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), CsvFiles(wide), space, on_error)
+            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), CsvFiles(wide, _set_aside(how)), space, on_error)
         case "parquet" | "orc" if not stream:
             _check_no_empty_file(given, found)
         case "parquet" | "orc":
             reader = _reader(spark, stream, found, options).schema(_known_schema(spark, given[0], found, space))
-            return ingest(reader.load(given[0]), space, on_error=on_error)
-    return ingest(_load(spark, stream, found, options, _one(given, stream)), space, on_error=on_error)
+            return ingest(reader.load(given[0]), space, **how)
+    return ingest(_load(spark, stream, found, options, _one(given, stream)), space, **how)
 
 
 def _reader(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any]) -> Any:
@@ -234,14 +260,24 @@ def _one(paths: list[str], stream: bool) -> Any:
     return paths[0] if stream else paths
 
 
-def _format_of(paths: list[str], stream: bool) -> str:
-    """By the endings of the files, or of those in the folder."""
+def _endings(paths: list[str]) -> set[str]:
+    """Of the files, or of those in the folder; of a packed file both endings."""
     seen: set[str] = set()
     for each in paths:
         folder = Path(each)
         inside = folder.rglob("*") if "://" not in each and folder.is_dir() else [folder]
-        seen |= {path.suffix.lower() for path in inside if path.suffix and not path.name.startswith((".", "_"))}
-    formats = {FORMATS[each] for each in seen if each in FORMATS}
+        for path in inside:
+            if path.suffix and not path.name.startswith((".", "_")):
+                packed = path.suffix.lower() in COMPRESSIONS
+                seen.add("".join(path.suffixes[-2:] if packed else path.suffixes[-1:]).lower())
+    return seen
+
+
+def _format_of(paths: list[str], stream: bool) -> str:
+    """By the endings of the files."""
+    seen = _endings(paths)
+    found = {each.removesuffix(".gz").removesuffix(".zst") for each in seen}
+    formats = {FORMATS[each] for each in found if each in FORMATS}
     if len(formats) == 1:
         return formats.pop()
     if stream and not seen:
@@ -263,8 +299,10 @@ def _check_no_empty_file(paths: list[str], format: str) -> None:
 
 def _csv_extra(spark: SparkSession, paths: list[str], space: Space) -> dict[str, str]:
     """The columns of the first file that the space does not have: they stay, as text."""
-    first = spark.read.format("binaryFile").load(paths).orderBy("path").select(F.substring(CONTENT, 1, 65_536)).first()
-    names = csv_header(bytes(first[0])) if first else []
+    packed = any(each.endswith(tuple(COMPRESSIONS)) for each in _endings(paths))
+    start = F.col(CONTENT) if packed else F.substring(CONTENT, 1, 65_536)
+    first = spark.read.format("binaryFile").load(paths).orderBy("path").select("path", start).first()
+    names = csv_header(unpacked(first[0], bytes(first[1]))) if first else []
     return {name: "string" for name in names if name and name not in space}
 
 

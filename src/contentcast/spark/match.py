@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from contentcast.model.errors import ContentcastError, nearest
+from contentcast.model.events.intake import How
 from contentcast.model.space import Space
 from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.ingest import Ingested, ingest
 from contentcast.spark.subscriptions.indexes import FOLLOWED, Mapped, Prepared, Subscriptions, prepare
 from contentcast.spark.subscriptions.shards import ONE, key_values, visits
-from contentcast.spark.subscriptions.tables import ID, has_clash, spark_schema
+from contentcast.spark.subscriptions.tables import ID, TEXT, has_clash, spark_schema
 
 ROWS_OUT: Final = 65_536
 PAIRS_IN_LISTS: Final = 1 << 18
@@ -46,23 +47,29 @@ def match(
     shards: int | None = None,
     shard_key: str | None = None,
     folder: str | Path | None = None,
+    id: str = ID,
+    predicate: str = TEXT,
+    **how: Unpack[How],
 ) -> DataFrame:
     """Every event with every subscription that it satisfies.
 
     `events`: a DataFrame, or what `ingest` and `read_events` give; a bad record stops a plain DataFrame's job and is left to
-    the quarantine of the others. `subscriptions`: a table with the columns subscription (int) and predicate (text) and any
-    others, as a DataFrame or a path; what `prepare` made of one; or a `MatchIndex`. A path is read again when its files
-    change, in a stream, and holds from the next micro-batch on. Predicates that cannot be read take no part: see `refused`.
+    the quarantine of the others. `subscriptions`: a table with the columns subscription (int or text) and predicate (text), or
+    those that `id` and `predicate` name, and any others, as a DataFrame or a path; what `prepare` made of one; or a
+    `MatchIndex`. A path is read again when its files change, in a stream, and holds from the next micro-batch on. Predicates
+    that cannot be read take no part: see `refused`.
 
     The result has all columns of both but the predicates; `columns` picks some, which saves carrying the others. With `lists`
     each event that somebody wants comes once, with the array `subscriptions` of the ids. `shards`, `shard_key` and `folder`
-    are those of `prepare`.
+    are those of `prepare`; `how` says how events are taken, as in `ingest`, but that a bad one raises.
     """
-    read = events if isinstance(events, Ingested) else ingest(events, space, on_error="raise")
+    if how and isinstance(events, Ingested):
+        raise ContentcastError(f"how events are taken is said where they are ingested; give {', '.join(how)} there")
+    read = events if isinstance(events, Ingested) else ingest(events, space, **How({"on_error": "raise", **how}))
     if read.space != space:
         raise ContentcastError(f"events of {read.space.name} do not fit the space {space.name}")
     spark = read.raw.sparkSession
-    prepared = prepare(subscriptions, space, shards=shards, shard_key=shard_key, folder=folder)
+    prepared = prepare(subscriptions, space, shards=shards, shard_key=shard_key, folder=folder, id=id, predicate=predicate)
     prepared.ship(spark, prepared.version)
     if prepared.follows is not None and read.raw.isStreaming:
         FOLLOWED[prepared.key] = prepared
@@ -75,19 +82,21 @@ def match(
     return _sharded(read, prepared, join, schema)
 
 
-def refused(subscriptions: Subscriptions, space: Space) -> DataFrame:
-    """subscription, predicate and reason of each row that takes no part: it cannot be read, or its id is missing or taken."""
+def refused(subscriptions: Subscriptions, space: Space, *, id: str = ID, predicate: str = TEXT) -> DataFrame:
+    """subscription, predicate, reason and the other columns of each row that takes no part: it cannot be read, or its id is
+    missing or taken.
+    """
     from pyspark.sql import SparkSession
 
     spark = subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else SparkSession.active()
-    return spark.createDataFrame(prepare(subscriptions, space).refused())
+    return spark.createDataFrame(prepare(subscriptions, space, id=id, predicate=predicate).refused())
 
 
 def _chosen(
     events: pa.Schema, added: pa.Schema, columns: Sequence[str] | None, lists: bool, case_sensitive: bool
 ) -> tuple[list[str], list[pa.Field]]:
     """Which columns of the events and of the subscriptions make up a row of the result."""
-    theirs = [pa.field(LIST, pa.list_(pa.int64()))] if lists else list(added)
+    theirs = [pa.field(LIST, pa.list_(added.field(ID).type))] if lists else list(added)
     names = [each.name for each in theirs]
     wanted = list(columns) if columns is not None else [*events.names, *names]
     mine = [name for name in events.names if name in wanted]
@@ -126,7 +135,7 @@ def _pairs(mine: list[str], theirs: list[str]) -> Join:
     names = [*mine, *theirs]
 
     def pairs(events: pa.RecordBatch, mapped: Mapped, shard: int) -> Batches:
-        for found in mapped.index(shard).match_stream(events, most_pairs=ROWS_OUT):
+        for found in mapped.index(shard).match_stream(events, most_pairs=ROWS_OUT, unknown="ignore"):
             if found.num_rows:
                 rows, ids = found.columns
                 arrays = [events.column(name).take(rows) for name in mine]
@@ -140,7 +149,7 @@ def _lists(mine: list[str]) -> Join:
     names = [*mine, LIST]
 
     def lists(events: pa.RecordBatch, mapped: Mapped, shard: int) -> Batches:
-        for found in mapped.index(shard).match_list_stream(events, most_pairs=PAIRS_IN_LISTS):
+        for found in mapped.index(shard).match_list_stream(events, most_pairs=PAIRS_IN_LISTS, unknown="ignore"):
             if found.num_rows:
                 wanted, found_ids = found.columns
                 ids = pa.ListArray.from_arrays(found_ids.offsets, mapped.column(ID, found_ids.values))

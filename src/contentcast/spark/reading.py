@@ -2,7 +2,8 @@
 named.
 
 Each reader is a small value that travels to the workers. `read(batch)` gives the events with all the columns that stay, in the
-types of `schema`, and for each bad record why it is one, which attribute it is about, and the record as it came.
+types of `schema`, and for each bad record why it is one, which attribute it is about, and the record as it came. How values
+are taken is said in the words of `model.events.intake`.
 Rule: events are checked by `EventBatch` and nothing else; every record comes out once, good or bad.
 """
 
@@ -12,18 +13,21 @@ import base64
 import csv
 import io
 import json
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from contentcast.model.errors import ContentcastError, EventError
-from contentcast.model.events.event_batch import EventBatch, Rejection
-from contentcast.model.events.event_files import from_json_lines, read_events
+from contentcast.model.events.csv_files import read_csv
+from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.events.event_files import MOST_ROWS, format_of
+from contentcast.model.events.intake import How, Intake, Unknown
+from contentcast.model.events.json_lines import read_lines
+from contentcast.model.events.rows import Rejection
 from contentcast.model.space import Space
 
 ROWS_OUT: Final = 10_000
@@ -33,6 +37,8 @@ LINE, FILE, CONTENT = "value", "file", "content"
 """How Spark's readers of text and of whole files name what they give (FILE: what we name it)."""
 QUEUE: Final = ("topic", "partition", "offset")
 """How Kafka's source names the place of a message."""
+NEAR: Final = 0.8
+"""How alike two names are (by difflib) so that one may be a slip of the other: prise and price are, side and size are not."""
 EMPTY: Final = "no JSON: the message is empty"
 
 
@@ -47,13 +53,21 @@ class Bad(NamedTuple):
         return cls(*map(_plain, (rejection.reason, rejection.attribute, record, file)))  # type: ignore[arg-type]
 
 
+class Read(NamedTuple):
+    """Events, the records that are none, and the attributes that were left out (one for each)."""
+
+    events: pa.RecordBatch
+    bad: list[Bad]
+    left_out: list[Bad]
+
+
 class Reader(Protocol):
     """`schema`: the columns of the events that come out."""
 
     @property
     def schema(self) -> pa.Schema: ...
 
-    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]: ...
+    def read(self, batch: pa.RecordBatch) -> Iterator[Read]: ...
 
 
 def bad_table(bad: list[Bad]) -> pa.RecordBatch:
@@ -75,14 +89,16 @@ class Columns:
 
     space: Space
     schema: pa.Schema
+    how: How
 
-    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]:
-        events = EventBatch.from_arrow(self.space, batch, on_error="reject", unknown="ignore")
+    def read(self, batch: pa.RecordBatch) -> Iterator[Read]:
+        events = EventBatch.from_arrow(self.space, batch, **How({**self.how, "unknown": "ignore"}))
         kept = batch if not events.rejected else batch.take(events.ids)
         arrays = [(events.records if name in self.space else kept).column(name) for name in self.schema.names]
-        yield (
+        yield Read(
             pa.RecordBatch.from_arrays(arrays, schema=self.schema),
             [Bad.of(each, _as_json(batch, each.event), None) for each in events.rejected],
+            [Bad.of(each, _as_json(batch, each.event), None) for each in events.left_out],
         )
 
 
@@ -117,26 +133,29 @@ class JsonTexts:
     space: Space
     text: str
     others: pa.Schema
+    how: How
 
     @property
     def schema(self) -> pa.Schema:
         return pa.schema([*self.space.arrow_schema, *(each for each in self.others if each.name != FILE)])
 
-    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]:
+    def read(self, batch: pa.RecordBatch) -> Iterator[Read]:
         raw = batch.column(self.text).cast(pa.binary()).to_pylist()
-        lines = [(each or b"").decode("utf-8", "surrogateescape").removeprefix("\ufeff") for each in raw]
-        events = from_json_lines(self.space, lines, on_error="reject")
+        lines = [(each or b"").removeprefix(b"\xef\xbb\xbf") for each in raw]
         written = [row for row, line in enumerate(lines) if line.strip()]
+        events = read_lines(self.space, [lines[row] for row in written], [row + 1 for row in written], Intake.of(self.how))
         rows = pa.array([written[at] for at in events.ids.to_pylist()], pa.int64())
         others = [batch.column(each.name).take(rows) for each in self.others if each.name != FILE]
-        bad = [
-            Bad.of(each, lines[each.event - 1].rstrip("\r\n"), self._place(batch, each.event - 1)) for each in events.rejected
-        ]
+        bad = [self._bad(batch, lines, written[each.event], each) for each in events.rejected]
+        left_out = [self._bad(batch, lines, written[each.event], each) for each in events.left_out]
         if FILE not in self.others.names and len(written) < len(lines):
             # An empty line of a file is no record; an empty message, as Kafka has for a key that was deleted, is one.
             empty = [row for row, line in enumerate(lines) if not line.strip()]
-            bad += [Bad(EMPTY, None, _plain(lines[row]) or "", self._place(batch, row)) for row in empty]
-        yield pa.RecordBatch.from_arrays([*events.records.columns, *others], schema=self.schema), bad
+            bad += [Bad(EMPTY, None, _plain(_text(lines[row])) or "", self._place(batch, row)) for row in empty]
+        yield Read(pa.RecordBatch.from_arrays([*events.records.columns, *others], schema=self.schema), bad, left_out)
+
+    def _bad(self, batch: pa.RecordBatch, lines: list[bytes], row: int, why: Rejection) -> Bad:
+        return Bad.of(why, _text(lines[row]).rstrip("\r\n"), self._place(batch, row))
 
     def _place(self, batch: pa.RecordBatch, row: int) -> str | None:
         """The file, or where in the queue: trades-0@17, as Kafka writes it."""
@@ -147,6 +166,10 @@ class JsonTexts:
         return "{}-{}@{}".format(*(batch.column(name)[row] for name in QUEUE))
 
 
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape")
+
+
 # --- CSV files
 
 
@@ -155,30 +178,56 @@ class CsvFiles:
     """A whole CSV file in each row: only from its beginning can one tell which line breaks lie within quotes."""
 
     space: Space
+    how: How
 
     @property
     def schema(self) -> pa.Schema:
         return self.space.arrow_schema
 
-    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]:
+    def read(self, batch: pa.RecordBatch) -> Iterator[Read]:
         for name, content in zip(batch.column(FILE).to_pylist(), batch.column(CONTENT), strict=True):
-            yield from self._read_file(name, content.as_buffer())
+            yield from self._read_file(name, unpacked(name, content.as_py()))
 
-    def _read_file(self, name: str, content: Any) -> Iterator[tuple[pa.RecordBatch, list[Bad]]]:
-        with io.TextIOWrapper(pa.BufferReader(content), "utf-8-sig", "surrogateescape", newline="") as text:
+    def _read_file(self, name: str, content: bytes) -> Iterator[Read]:
+        with io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "surrogateescape", newline="") as text:
             lines = text.readlines()
-        with tempfile.NamedTemporaryFile(suffix=".csv") as copy:
-            Path(copy.name).write_bytes(content)
-            try:
-                events = read_events(copy.name, self.space, on_error="reject")
-            except EventError as reason:  # of its header, or as a whole
-                why = str(reason).removeprefix(f"{copy.name}: ")
-                yield _no_rows(self.schema), [Bad(why, None, _plain(line.rstrip("\r\n")) or "", name) for line in lines or [""]]
-                return
-        bad = [Bad.of(each, _record_at(lines, each.event), name) for each in events.rejected]
+        try:
+            events = read_csv(self.space, content, Intake.of(self.how), MOST_ROWS)
+        except (EventError, pa.ArrowException) as reason:  # of its header, or as a whole
+            bad = [Bad(str(reason), None, _plain(line.rstrip("\r\n")) or "", name) for line in lines or [""]]
+            yield Read(_no_rows(self.schema), bad, [])
+            return
+        bad = [Bad.of(each, _record_at(lines, each.line or 1), name) for each in events.rejected]
+        left_out = [Bad.of(each, _record_at(lines, each.line or 1), name) for each in events.left_out]
         for start in range(0, max(1, len(events)), ROWS_OUT):
-            yield events.records.slice(start, ROWS_OUT), bad
-            bad = []
+            yield Read(events.records.slice(start, ROWS_OUT), bad, left_out)
+            bad, left_out = [], []
+
+
+@dataclass(frozen=True)
+class JsonFiles:
+    """A whole file of JSON lines in each row, packed as Spark's own reader of text cannot unpack it (.zst)."""
+
+    lines: JsonTexts
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.lines.schema
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[Read]:
+        for name, content in zip(batch.column(FILE).to_pylist(), batch.column(CONTENT), strict=True):
+            lines = unpacked(name, content.as_py()).split(b"\n")
+            for start in range(0, max(1, len(lines)), ROWS_OUT):
+                piece = pa.array(lines[start : start + ROWS_OUT], pa.binary())
+                yield from self.lines.read(pa.record_batch([piece, pa.array([name] * len(piece))], names=[LINE, FILE]))
+
+
+def unpacked(name: str, content: bytes) -> bytes:
+    _, compression = format_of(name)
+    if compression is None:
+        return content
+    with pa.input_stream(pa.BufferReader(content), compression=compression) as file:
+        return bytes(file.read())
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
@@ -201,9 +250,13 @@ def csv_header(content: bytes) -> list[str]:
     return next(csv.reader(io.StringIO(first, newline="")), [])
 
 
-def checked_schema(space: Space, schema: pa.Schema) -> pa.Schema:
-    """The columns of checked events: the space's own types, missing attributes added, others as they are."""
-    EventBatch.from_arrow(space, _no_rows(schema), unknown="ignore")  # a column of a wrong type is named now, not in a task
+def checked_schema(space: Space, schema: pa.Schema, unknown: Unknown | None) -> pa.Schema:
+    """The columns of checked events: the space's own types, missing attributes added, others as they are.
+
+    `unknown`: None lets other columns stay, unless one looks like an attribute that is missing, with a slip of the pen.
+    """
+    how: How = {"unknown": unknown or "ignore", "finer": "round"}  # of no rows nothing is rounded
+    EventBatch.from_arrow(space, _no_rows(schema), **how)  # a column of a wrong type is named now, not in a task
     inside = {name for field in schema if pa.types.is_struct(field.type) for name in _dotted(field.name, field.type)}
     if not any(name in space for name in (*schema.names, *inside)):
         raise ContentcastError(
@@ -212,7 +265,20 @@ def checked_schema(space: Space, schema: pa.Schema) -> pa.Schema:
         )
     fields = [space.arrow_schema.field(field.name) if field.name in space else field for field in schema]
     missing = [name for name in space.names if name not in schema.names and name not in inside]
+    if unknown is None:
+        for name in (*schema.names, *inside):
+            if name not in space and (near := slip_of(name, missing)):
+                raise ContentcastError(
+                    f"{space.name} has no attribute {name!r}, and the events have no column {near!r}; is it that one? Rename "
+                    "it, or let it stay as it is: unknown='ignore'"
+                )
     return pa.schema([*fields, *(space.arrow_schema.field(name) for name in missing)])
+
+
+def slip_of(name: str, missing: list[str]) -> str | None:
+    """The missing attribute that this name is a slip of the pen of."""
+    close = get_close_matches(name.casefold(), [each.casefold() for each in missing], n=1, cutoff=NEAR)
+    return next((each for each in missing if close and each.casefold() == close[0]), None)
 
 
 def _dotted(above: str, type_: pa.DataType) -> Iterator[str]:

@@ -125,9 +125,9 @@ def test_what_was_set_aside_does_not_make_two_batches_differ() -> None:
 
 
 def test_a_misspelt_option_is_not_taken_for_the_other_one() -> None:
-    with pytest.raises(EventError, match="on_error is 'raise' or 'reject', not 'ignore'"):
+    with pytest.raises(EventError, match="on_error is 'raise' or 'reject' or 'absent', not 'ignore'"):
         EventBatch.from_dicts(TRADES, [], on_error="ignore")  # type: ignore[arg-type]
-    with pytest.raises(EventError, match="on_error is 'raise' or 'reject', not 'drop'"):
+    with pytest.raises(EventError, match="on_error is 'raise' or 'reject' or 'absent', not 'drop'"):
         EventBatch.from_arrow(TRADES, pa.table({"price": [1.0]}), on_error="drop")  # type: ignore[arg-type]
 
 

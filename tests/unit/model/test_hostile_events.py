@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contentcast.model import EventBatch, EventError, Space, SpaceError, read_events
-from contentcast.model.events.event_batch import DEEPEST
-from contentcast.model.events.event_files import from_json_lines
+from contentcast.model import EventBatch, EventError, Space, SpaceError, from_json_lines, read_events
+from contentcast.model.events.rows import DEEPEST
 from contentcast.model.space import Attribute
 
 TRADES = Space("trades", {"issue": "string", "price": "float", "volume": "int", "detail.state": "string"})
@@ -110,13 +109,13 @@ def test_values_that_are_not_text() -> None:
 def test_a_quote_that_is_never_closed_is_named_and_what_stands_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text('issue,price\nIBM,1\n"two\nlines",2\nSAP,"3\nHP,4\nMSFT,5\n')
-    with pytest.raises(EventError, match="event 5: a quote is opened here and never closed"):
+    with pytest.raises(EventError, match=r"event 2 \(line 5\): a quote is opened here and never closed"):
         read_events(path, TRADES)
     batch = read_events(path, TRADES, on_error="reject")
     assert [each["issue"] for each in batch.to_dicts()] == ["IBM", "two\nlines"]
-    assert [each.event for each in batch.rejected] == [5]
+    assert [each.line for each in batch.rejected] == [5]
     path.write_text('issue,price\n"IBM,1\n')
-    assert [each.event for each in read_events(path, TRADES, on_error="reject").rejected] == [2]
+    assert [each.line for each in read_events(path, TRADES, on_error="reject").rejected] == [2]
     path.write_text('"issue,price\nIBM,1\n')
     with pytest.raises(EventError, match="a quote in the header is never closed"):
         read_events(path, TRADES)
@@ -133,7 +132,7 @@ def test_records_with_too_many_fields_that_are_not_text_either(tmp_path: Path, c
     path.write_bytes(b'issue,price\nIBM,1\nbad\xff,1,2\n"a\nb",3\nw\xfe,4\nSAP\nHP,5\n')
     batch = read_events(path, TRADES, on_error="reject")
     assert [each["price"] for each in batch.to_dicts()] == [1.0, 3.0, 5.0]
-    assert [(each.event, each.reason) for each in batch.rejected] == [
+    assert [(each.line, each.reason) for each in batch.rejected] == [
         (3, "3 fields under a header of 2"),
         (6, r"b'w\xfe' is not UTF-8 text"),
         (7, "1 fields under a header of 2"),

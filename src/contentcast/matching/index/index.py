@@ -62,6 +62,8 @@ class CellIndex:
         self.filing = self._empty_filing()
         self.replanner = Replanner(limits)
         self.count = 0
+        self.names: dict[int, str] = {}
+        """What users call the ids, if they use texts; only kept and saved here."""
         self.version = 0
         """Counts the changes: whoever reads in pieces looks whether it is still the same."""
         self.one: SingleMatcher | None = None

@@ -69,7 +69,7 @@ def save_index(index: CellIndex, path: Path) -> None:
     for name, array in arrays.items():
         places[name] = _Array(array.dtype.str, array.shape, at, zlib.crc32(array.data.cast("B") if array.size else b""))
         at += _aligned(array.nbytes)
-    description = msgspec.msgpack.encode(_describe(index) | {"arrays": places, "bytes": at})
+    description = msgspec.msgpack.encode(_describe(index) | {"arrays": places, "bytes": at, "names": index.names})
     length = len(description).to_bytes(8, "little")
     head = MAGIC + length + zlib.crc32(description, zlib.crc32(length)).to_bytes(4, "little")
     begin = _aligned(len(head) + len(description))
@@ -103,6 +103,7 @@ def load_index(path: Path, check: Check = "load") -> CellIndex:
         if check == "load":
             _check_arrays(path, places, arrays)
         index = _restored(described, arrays)
+        index.names = msgspec.convert(described.get("names", {}), dict[int, str])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, msgspec.MsgspecError) as reason:
         raise ContentcastError(f"{path} is damaged: its description makes no sense ({reason!r}); save it again") from None
     if check != "load":

@@ -1,7 +1,8 @@
 """One Arrow column checked against one attribute, by columns: its canonical form and what is wrong in it, row by row.
 
 Rule: a cast happens only where it loses nothing (int32 to int64, float32 to float64, an int that a double holds exactly, any
-string encoding to plain strings, milliseconds to microseconds); everything else is a complaint.
+string encoding to plain strings, milliseconds to microseconds); everything else is a complaint. Columns that users bring come
+with an `Intake`; then also whole floats become ints, and texts and numbers timestamps, each as `intake` takes a single value.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contentcast.model.errors import EventError
+from contentcast.model.events.intake import BOUNDS, PER_UNIT_US, ROUND_HINT, Intake, take_of
 from contentcast.model.space import Attribute, Space
+from contentcast.model.values.kinds import TIMESTAMP
 
 # Years 1 to 9999, which is what Python's datetime holds.
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -28,7 +31,7 @@ class Complaint(NamedTuple):
     reason: str
 
 
-def check_column(space: Space, name: str, column: pa.Array) -> tuple[pa.Array, list[Complaint]]:
+def check_column(space: Space, name: str, column: pa.Array, intake: Intake | None = None) -> tuple[pa.Array, list[Complaint]]:
     """The column in the attribute's Arrow type, and the complaints; complained-about rows hold anything."""
     kind = space.kinds[name]
     if pa.types.is_dictionary(column.type):
@@ -36,8 +39,16 @@ def check_column(space: Space, name: str, column: pa.Array) -> tuple[pa.Array, l
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), kind.arrow), []
     complaints: list[Complaint] = []
+    if (
+        intake is not None
+        and intake.nan == "absent"
+        and pa.types.is_floating(column.type)
+        and pc.any(pc.is_nan(column)).as_py()
+    ):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     if column.type != kind.arrow:
-        column, complaints = _CASTS[kind.name](name, column)
+        cast = None if intake is None else _taken(kind.name, name, column, intake)
+        column, complaints = _CASTS[kind.name](name, column) if cast is None else cast
     if kind.name == "float" and len(column):
         complaints += _complain(name, column, pc.is_nan(column), "NaN is not a value; leave it null if it is unknown")
     elif kind.name == "timestamp" and len(column):
@@ -51,14 +62,17 @@ def check_column(space: Space, name: str, column: pa.Array) -> tuple[pa.Array, l
     return column, complaints
 
 
-def check_objects(space: Space, name: str, values: list[Any]) -> tuple[pa.Array, list[Complaint]]:
+def check_objects(
+    space: Space, name: str, values: list[Any], intake: Intake, *, from_text: bool = False
+) -> tuple[pa.Array, list[Complaint]]:
     """As `check_column`, of Python values; None is absent."""
     kind = space.kinds[name]
+    take = take_of(kind, intake, from_text)
     kept: list[Any] = []
     complaints: list[Complaint] = []
     for row, value in enumerate(values):
         try:
-            kept.append(None if value is None else kind.check(value))
+            kept.append(None if value is None else take(value))
         except ValueError as reason:
             kept.append(None)
             complaints.append(Complaint(row, name, value, str(reason)))
@@ -156,7 +170,7 @@ def _to_timestamp(name: str, column: pa.Array) -> tuple[pa.Array, list[Complaint
     if unit == "ns":
         whole = pc.divide(ticks, 1000)
         finer = pc.not_equal(pc.multiply(whole, 1000), ticks)
-        complaints = list(_complain(name, ticks, finer, "is finer than a microsecond (ns since 1970)"))
+        complaints = list(_complain(name, ticks, finer, f"is finer than a microsecond (ns since 1970); {ROUND_HINT}"))
         ticks = whole
     elif unit != "us":
         many = 1_000_000 if unit == "s" else 1000
@@ -172,6 +186,97 @@ def _to_bytes(name: str, column: pa.Array) -> tuple[pa.Array, list[Complaint]]:
     if pa.types.is_binary_view(column.type):
         return column.cast(pa.binary()), []
     raise _refused(name, column, "bytes")
+
+
+# --- what users bring
+
+
+def _taken(kind: str, name: str, column: pa.Array, intake: Intake) -> tuple[pa.Array, list[Complaint]] | None:
+    """A column that is taken though its type is another; None if it is not."""
+    if kind == "int" and pa.types.is_floating(column.type):
+        return _whole_floats(name, column)
+    if kind != "timestamp":
+        return None
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns" and intake.finer == "round":
+        ticks = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return _instants(column, ticks // 1000 + (ticks % 1000 >= 500)), []
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        return _from_texts(name, column.cast(pa.string()), intake)
+    if intake.epoch != "error" and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return _from_numbers(name, column, intake)
+    return None
+
+
+def _whole_floats(name: str, column: pa.Array) -> tuple[pa.Array, list[Complaint]]:
+    """pandas has no ints with gaps, and JavaScript has no ints."""
+    floats = column.cast(pa.float64())
+    whole = pc.and_(pc.equal(pc.floor(floats), floats), pc.less(pc.abs(floats), 2.0**63))
+    complaints = list(_complain(name, floats, pc.is_nan(floats), "NaN is not a value; leave it null if it is unknown"))
+    wrong = pc.and_(pc.invert(whole), pc.invert(pc.is_nan(floats)))
+    complaints += _complain(name, floats, wrong, "is a float, not an int")
+    return pc.if_else(whole, floats, 0.0).cast(pa.int64()), complaints
+
+
+def _from_texts(name: str, column: pa.Array, intake: Intake) -> tuple[pa.Array, list[Complaint]]:
+    """Arrow reads the usual forms by columns; what it refuses is read one by one."""
+    for zone in ("UTC", None):
+        try:
+            return column.cast(pa.timestamp("us", tz=zone)).cast(pa.int64()).cast(TIMESTAMP.arrow), []
+        except pa.ArrowInvalid:
+            continue
+    take = take_of(TIMESTAMP, intake)
+    kept: list[Any] = []
+    complaints: list[Complaint] = []
+    try:
+        texts = column.to_pylist()
+    except UnicodeDecodeError:
+        raise _refused(name, column.cast(pa.binary()), "a timestamp") from None
+    for row, text in enumerate(texts):
+        try:
+            kept.append(None if text is None else take(text))
+        except ValueError as reason:
+            kept.append(None)
+            complaints.append(Complaint(row, name, text, str(reason)))
+    return pa.array(kept, TIMESTAMP.arrow), complaints
+
+
+def _from_numbers(name: str, column: pa.Array, intake: Intake) -> tuple[pa.Array, list[Complaint]]:
+    """Seconds, milliseconds ... since 1970; see `intake.from_epoch`."""
+    if pa.types.is_uint64(column.type):
+        column, beyond = _to_int(name, column)
+    else:
+        beyond = []
+    whole = pa.types.is_integer(column.type)
+    numbers = column.fill_null(0).cast(pa.int64() if whole else pa.float64()).to_numpy(zero_copy_only=False)
+    sizes = np.abs(numbers.astype(np.float64))
+    unit = np.full(len(numbers), intake.epoch if intake.epoch != "guess" else "ns", dtype="U2")
+    if intake.epoch == "guess":
+        for bound, each in reversed(BOUNDS):
+            unit[sizes < bound] = each
+    ticks = np.zeros(len(numbers), np.int64)
+    wrong = ~np.isfinite(sizes)
+    complaints = list(_complain(name, column, pa.array(np.isnan(sizes)), "NaN is not a value; leave it null if it is unknown"))
+    for each, many in PER_UNIT_US.items():
+        mine = unit == each
+        wrong |= mine & (sizes > _LAST_US / many + 1)
+        kept = mine & ~wrong
+        ticks[kept] = numbers[kept] * many if whole else np.rint(numbers[kept] * many).astype(np.int64)
+    kept = (unit == "ns") & ~wrong & (sizes < 2.0**63)
+    fine = numbers[kept].astype(np.int64)
+    ticks[kept] = fine // 1000 + (fine % 1000 >= 500)
+    if intake.finer == "error":
+        finer = np.zeros(len(numbers), np.bool_)
+        finer[kept] = fine % 1000 != 0
+        complaints += _complain(name, column, pa.array(finer), f"is finer than a microsecond (ns since 1970); {ROUND_HINT}")
+    gone = pa.array(wrong & ~np.isnan(sizes))
+    complaints += _complain(name, column, gone, "is outside the years 1 to 9999 (a number since 1970)")
+    return _instants(column, ticks), [*beyond, *complaints]
+
+
+def _instants(column: pa.Array, ticks: Any) -> pa.Array:
+    """Microseconds as instants, null where the column is."""
+    gaps = ~column.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(ticks.astype(np.int64), mask=gaps).cast(TIMESTAMP.arrow)
 
 
 _CASTS = {

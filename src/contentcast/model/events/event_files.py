@@ -1,58 +1,112 @@
-"""Events from files that people have: JSON lines, CSV and Parquet.
+"""Events from files that people have: JSON lines, CSV and Parquet, one or many, compressed or not, and standard input.
 
-Text files have no timestamps and no bytes, so there they are ISO 8601 (no zone means UTC) and base64. In CSV an empty field is
-absent and a quoted empty field is the empty string. An event is named by its line (JSON lines, CSV) or its row (Parquet).
-Rule: a file takes at most the bytes that `most_bytes` allows, whatever it says of itself; a record that is no event is named.
+Text files have no timestamps and no bytes, so there they are ISO 8601 (no zone means UTC) or a number since 1970, and base64.
+Rule: files take at most the bytes that `most_bytes` allows, whatever they say of themselves; what is no event is named.
 """
 
 from __future__ import annotations
 
-import csv
-import itertools
-import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import isinf
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from glob import glob
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
-from contentcast.model.errors import ContentcastError, EventError, nearest
-from contentcast.model.events.event_batch import DEEPEST, EventBatch, OnError, Rejection
-from contentcast.model.plain_files import check_plain, once
+from contentcast.model.errors import ContentcastError, EventError
+from contentcast.model.events.csv_files import read_csv
+from contentcast.model.events.event_batch import EventBatch, concat
+from contentcast.model.events.intake import How, Intake
+from contentcast.model.events.json_lines import read_lines
+from contentcast.model.plain_files import check_plain
 from contentcast.model.space import Space
-from contentcast.model.values.kinds import Value
-
-Row = tuple[int, Any]
-"""The number by which an event is named, and its attributes or why it is none."""
-
 
 MOST_ROWS: Final = 50_000_000
 MOST_BYTES: Final = 2**30
-"""Of a file's events once they are read. A Parquet file of half a megabyte can hold gigabytes of one repeated string."""
+"""Of all events once they are read. A Parquet file of half a megabyte can hold gigabytes of one repeated string."""
+STDIN: Final = "-"
+BLOCK_BYTES: Final = 4 * 2**20
+FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
+
+Paths = str | Path | Sequence[str | Path]
 
 
 def read_events(
-    path: str | Path, space: Space, *, on_error: OnError = "raise", most_rows: int = MOST_ROWS, most_bytes: int = MOST_BYTES
+    path: Paths, space: Space, *, most_rows: int = MOST_ROWS, most_bytes: int = MOST_BYTES, **how: Unpack[How]
 ) -> EventBatch:
-    """By the file's ending: .parquet, .csv, or .jsonl / .ndjson / .json with one object a line.
+    """Events of a file, of several, of a pattern such as `logs/*.jsonl.gz`, or of standard input (`-`, JSON lines).
 
-    A file with more than `most_rows` events, or whose events would take more than `most_bytes`, is refused.
+    By a file's ending: .parquet, .csv, or .jsonl / .ndjson / .json with one object a line; text also with .gz or .zst after it.
+    More than `most_rows` events, or events that take more than `most_bytes`, are refused.
     """
-    path = Path(path)
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise EventError(f"{path}: events come as .parquet, .csv or .jsonl, not {path.suffix or 'without an ending'}")
+    intake = Intake.of(how)
+    paths = expand(path)
+    batches: list[EventBatch] = []
+    count = 0
+    for each in paths:
+        batch = _read_file(each, space, intake, most_rows - count, most_bytes)
+        most_bytes -= int(batch.records.nbytes) if len(paths) > 1 else 0
+        if len(paths) > 1:
+            batch = _placed(batch, count, each)
+        count += len(batch) + len(batch.rejected)
+        batches.append(batch)
+    return batches[0] if len(batches) == 1 else concat(batches)
+
+
+def expand(path: Paths) -> list[str]:
+    """The files that are meant; a pattern gives its files in the order of their names."""
+    given = [str(each) for each in ([path] if isinstance(path, (str, Path)) else path)]
+    if not given:
+        raise EventError("which events? Give the path of a file")
+    found: list[str] = []
+    for each in given:
+        if each != STDIN and not Path(each).exists() and any(letter in each for letter in "*?["):
+            inside = sorted(name for name in glob(each, recursive=True) if Path(name).is_file())
+            if not inside:
+                raise EventError(f"no file has a name like {each}")
+            found += inside
+        else:
+            found.append(each)
+    return found
+
+
+def format_of(path: str) -> tuple[str | None, str | None]:
+    """The format and the compression that a name says."""
+    suffixes = [each.lower() for each in Path(path).suffixes]
+    compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    suffixes = suffixes[:-1] if compression else suffixes
+    return (FORMATS.get(suffixes[-1]) if suffixes else None), compression
+
+
+def _placed(batch: EventBatch, first: int, file: str) -> EventBatch:
+    """One of several files: its events are numbered on, and what is told of them says the file."""
+    rejected = tuple(replace(each, event=each.event + first, file=file) for each in batch.rejected)
+    left_out = tuple(replace(each, event=each.event + first, file=file) for each in batch.left_out)
+    return EventBatch(batch.space, batch.records, pc.add(batch.ids, first), rejected, left_out)
+
+
+def _read_file(path: str, space: Space, intake: Intake, most_rows: int, most_bytes: int) -> EventBatch:
+    if path == STDIN:
+        return _read_json_lines(space, sys.stdin.buffer, intake, most_rows, most_bytes)
+    found, compression = format_of(path)
+    if found is None or (compression and found == "parquet"):
+        ending = "".join(Path(path).suffixes[-2:]) or "without an ending"
+        raise EventError(f"{path}: events come as .parquet, .csv or .jsonl, not {ending} (text may have .gz or .zst after it)")
     try:
-        check_plain(path, most_bytes)
+        check_plain(Path(path), most_bytes)
     except ContentcastError as reason:
         raise EventError(f"{reason}; a larger file is taken with most_bytes=" if "bytes" in str(reason) else reason) from None
     try:
-        return reader(space, path, on_error, most_rows, most_bytes)
+        if found == "parquet":
+            return _read_parquet(space, Path(path), intake, most_rows, most_bytes)
+        with open_bytes(path, compression) as file:
+            if found == "csv":
+                return read_csv(space, _whole(file, most_bytes), intake, most_rows)
+            return _read_json_lines(space, file, intake, most_rows, most_bytes)
     except FileNotFoundError:
         raise EventError(f"there is no event file {path}") from None
     except UnicodeDecodeError:
@@ -61,255 +115,61 @@ def read_events(
         raise EventError(f"{path}: {reason}") from None
 
 
-def _counted(rows: Iterable[Row], most_rows: int) -> Iterator[Row]:
-    for count, row in enumerate(rows, start=1):
-        if count > most_rows:
+# --- text
+
+
+def open_bytes(path: str, compression: str | None) -> Any:
+    """What the file holds once it is unpacked."""
+    return Path(path).open("rb") if compression is None else pa.input_stream(path, compression=compression)
+
+
+def _whole(file: BinaryIO, most_bytes: int) -> bytes:
+    content = bytes(file.read(most_bytes + 1))
+    if len(content) > most_bytes:
+        raise EventError(_too_large(most_bytes))
+    return content
+
+
+def line_blocks(file: BinaryIO, most_bytes: int) -> Iterator[list[bytes]]:
+    """The lines of a file, some megabytes at a time."""
+    rest, taken = b"", 0
+    while block := bytes(file.read(BLOCK_BYTES)):
+        if not taken:
+            block = block.removeprefix(b"\xef\xbb\xbf")
+        taken += len(block)
+        if taken > most_bytes:
+            raise EventError(_too_large(most_bytes))
+        whole, mark, rest = (rest + block).rpartition(b"\n")
+        if mark:
+            yield _lines(whole)
+    if rest:
+        yield _lines(rest)
+
+
+def _lines(block: bytes) -> list[bytes]:
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return block.split(b"\n")
+
+
+def _read_json_lines(space: Space, file: BinaryIO, intake: Intake, most_rows: int, most_bytes: int) -> EventBatch:
+    """Bytes that are not UTF-8 become lone surrogates, and the check of that value names them."""
+    batches: list[EventBatch] = []
+    before = count = 0
+    for lines in line_blocks(file, most_bytes):
+        written = [(number, line) for number, line in enumerate(lines, start=before + 1) if line.strip()]
+        before += len(lines)
+        if count + len(written) > most_rows:
             raise EventError(f"more than {most_rows:,} events; more are taken with most_rows=")
-        yield row
-
-
-# --- JSON lines
-
-
-def from_json_lines(space: Space, lines: Iterable[str], *, on_error: OnError = "raise") -> EventBatch:
-    """One JSON object a line; empty lines are passed over."""
-    return EventBatch.from_rows(space, _json_rows(lines), on_error=on_error, from_text=True)
-
-
-def _json_rows(lines: Iterable[str]) -> Iterator[Row]:
-    return ((number, _from_json(number, line)) for number, line in enumerate(lines, start=1) if line.strip())
-
-
-def _from_json(number: int, line: str) -> Any:
-    try:
-        if line.count("{") + line.count("[") > DEEPEST:
-            _check_depth(line)
-        return _DECODER.decode(line)
-    except json.JSONDecodeError as reason:
-        why = f"not JSON: {reason.msg} at column {reason.colno}"
-    except RecursionError:
-        why = "nested too deeply"
-    except ValueError as reason:
-        why = str(reason)
-    return Rejection(number, None, line.rstrip("\r\n"), why)
-
-
-def _check_depth(line: str) -> None:
-    """Before json reads it: that recurses, and how deep it can depends on who calls."""
-    depth = 0
-    for sign in _SIGNS.finditer(line):
-        depth += (sign[0] in "{[") - (sign[0] in "}]")
-        if depth > DEEPEST:
-            raise ValueError(f"nested too deeply, at column {sign.start() + 1}: objects go {DEEPEST} deep")
-
-
-# A string that is never closed ends the search: nothing after it is looked at twice.
-_SIGNS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[{}\[\]]', re.DOTALL)
-
-
-def _float_of(text: str) -> float:
-    value = float(text)
-    if isinf(value):
-        raise ValueError(f"{text} is beyond the range of a float")
-    return value
-
-
-def _int_of(text: str) -> int:
-    if len(text) > _MOST_DIGITS:
-        raise ValueError(f"{text[:20]}... is beyond every number here: {len(text)} digits")
-    return int(text)
-
-
-_MOST_DIGITS = 400
-"""The longest int that a float can equal has 309; Python itself refuses beyond 4300 and says so in its own words."""
-
-# What json would change silently it must not: 1e999 to infinity, and the first of two values of one name to nothing.
-_DECODER = json.JSONDecoder(parse_float=_float_of, parse_int=_int_of, object_pairs_hook=once)
-
-
-def _read_json_lines(space: Space, path: Path, on_error: OnError, most_rows: int, most_bytes: int) -> EventBatch:
-    # Bytes that are not UTF-8 become lone surrogates, and the check of that value names them.
-    with path.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
-        return EventBatch.from_rows(space, _counted(_json_rows(lines), most_rows), on_error=on_error, from_text=True)
-
-
-# --- CSV
-
-
-def _read_csv(space: Space, path: Path, on_error: OnError, most_rows: int, most_bytes: int) -> EventBatch:
-    header, starts, widths, unclosed = _csv_lines(path)
-    for name in header:
-        if name not in space:
-            raise EventError(f"{space.name} has no attribute {name!r}{nearest(name, space.names)}")
-        if header.count(name) > 1:
-            raise EventError(f"the column {name} comes twice; rename or drop one")
-    if not starts:
-        return EventBatch.from_rows(space, [] if unclosed is None else [_never_closed(unclosed)], on_error=on_error)
-    gone = [] if unclosed is None else [range(unclosed, sys.maxsize)]
-    # Arrow cannot hand over a record with too many fields that is not UTF-8 text: such are taken out before it sees them.
-    taken_out = [] if _is_text(path) else [record for record, width in enumerate(widths) if width != len(header)]
-    gone += [range(starts[record], [*starts, sys.maxsize][record + 1]) for record in taken_out]
-    ragged = {record: _ragged(widths[record], len(header)) for record in taken_out}
-    left = [record for record in range(len(starts)) if record not in ragged]
-
-    def set_aside(record: pyarrow.csv.InvalidRow) -> str:
-        ragged[left[record.number - 2]] = _ragged(record.actual_columns, record.expected_columns)
-        return "skip"
-
-    table = pyarrow.csv.read_csv(
-        pa.BufferReader(_bytes_without(path, gone)) if gone else path,
-        read_options=pyarrow.csv.ReadOptions(use_threads=False),  # with threads a record does not know its number
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types={name: pa.binary() for name in header},
-            strings_can_be_null=True,
-            null_values=[""],
-            quoted_strings_can_be_null=False,
-        ),
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=set_aside),
-    )
-    columns = {name: table.column(name).to_pylist() for name in header}
-    readers = {name: _FROM_TEXT.get(space[name].kind, space.kinds[name].read) for name in header}
-
-    def rows() -> Iterator[tuple[int, Mapping[str, Any] | Rejection]]:
-        row = 0
-        for record, line in enumerate(starts):
-            if record in ragged:
-                yield line, Rejection(line, None, None, ragged[record])
-                continue
-            yield line, _from_texts(line, {name: column[row] for name, column in columns.items()}, readers)
-            row += 1
-        if unclosed is not None:
-            yield _never_closed(unclosed)
-
-    return EventBatch.from_rows(space, _counted(rows(), most_rows), on_error=on_error)
-
-
-def _never_closed(line: int) -> Row:
-    why = "a quote is opened here and never closed, so that this line and all after it cannot be told apart; close it"
-    return line, Rejection(line, None, None, why)
-
-
-def _ragged(fields: int, wanted: int) -> str:
-    return f"{fields} fields under a header of {wanted}"
-
-
-def _is_text(path: Path) -> bool:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            while file.read(2**20):
-                pass
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _bytes_without(path: Path, gone: list[range]) -> bytes:
-    """The file but for these lines."""
-    numbers = {number for each in gone if each.stop < sys.maxsize for number in each}
-    end = min((each.start for each in gone if each.stop == sys.maxsize), default=sys.maxsize)
-    with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-        kept = [line for number, line in enumerate(itertools.islice(file, end - 1), start=1) if number not in numbers]
-    return "".join(kept).encode("utf-8", "surrogateescape")
-
-
-def _csv_lines(path: Path) -> tuple[list[str], list[int], list[int], int | None]:
-    """The header; of each record after it the line where it begins and its number of fields; and the line of a record whose
-    quote is never closed.
-
-    Empty lines and lines within quotes count too.
-    """
-    before = csv.field_size_limit(2**31 - 1)
-    try:
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            last: list[str] = []
-            reader = csv.reader(_remembered(file, last))
-            header: list[str] = []
-            records: list[tuple[int, int]] = []
-            line = 1
-            for record in reader:
-                if record:
-                    header = header or record
-                    records.append((line, len(record)))
-                line = reader.line_num + 1
-                swallowed, last[:] = last[:], []
-            unclosed = records.pop()[0] if records and _is_unclosed(swallowed) else None
-    except csv.Error as reason:
-        raise EventError(f"not CSV: {reason}") from None
-    finally:
-        csv.field_size_limit(before)
-    if not records:
-        what = "the file is empty" if unclosed is None else "a quote in the header is never closed"
-        raise EventError(f"{what}; its first line names the attributes")
-    return header, [line for line, _ in records[1:]], [width for _, width in records[1:]], unclosed
-
-
-def _remembered(lines: Iterable[str], last: list[str]) -> Iterator[str]:
-    for line in lines:
-        last.append(line)
-        yield line
-
-
-def _is_unclosed(lines: list[str]) -> bool:
-    """Only a strict reader tells a record that ends from one that the file ends."""
-    if '"' not in "".join(lines):
-        return False
-    try:
-        list(csv.reader(lines, strict=True))
-    except csv.Error as reason:
-        return "unexpected end of data" in str(reason)
-    return False
-
-
-def _from_texts(
-    line: int, texts: Mapping[str, bytes | None], readers: Mapping[str, Callable[[str], Value]]
-) -> Mapping[str, Value] | Rejection:
-    found: dict[str, Value] = {}
-    for name, raw in texts.items():
-        if raw is None:
-            continue
-        try:
-            found[name] = readers[name](raw.decode())
-        except UnicodeDecodeError:
-            return Rejection(line, name, raw, f"{raw!r} is not UTF-8 text")
-        except ValueError as reason:
-            return Rejection(line, name, raw.decode(), str(reason))
-    return found
-
-
-# Python's own int and float also take 1_000 and the digits of other scripts.
-_INT = re.compile(r"[+-]?[0-9]+")
-_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_NO_DIGITS = re.compile(r"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
-
-
-def _to_int(text: str) -> int:
-    if not _INT.fullmatch(text.strip()):
-        raise ValueError(f"{text!r} is not an int")
-    return _int_of(text)
-
-
-def _to_float(text: str) -> float:
-    if _NO_DIGITS.fullmatch(text.strip()):
-        return float(text)
-    if not _FLOAT.fullmatch(text.strip()):
-        raise ValueError(f"{text!r} is not a float")
-    return _float_of(text)
-
-
-def _to_bool(text: str) -> bool:
-    try:
-        return {"true": True, "false": False}[text.lower()]
-    except KeyError:
-        raise ValueError(f"{text!r} is not a bool") from None
-
-
-_FROM_TEXT: dict[str, Callable[[str], Value]] = {"int": _to_int, "float": _to_float, "bool": _to_bool}
+        batches.append(read_lines(space, [line for _, line in written], [number for number, _ in written], intake, count))
+        count += len(written)
+    return concat(batches) if batches else EventBatch.from_rows(space, [], intake=intake)
 
 
 # --- Parquet
 
 
-def _read_parquet(space: Space, path: Path, on_error: OnError, most_rows: int, most_bytes: int) -> EventBatch:
+def _read_parquet(space: Space, path: Path, intake: Intake, most_rows: int, most_bytes: int) -> EventBatch:
     """Batch by batch, each string once as long as that is how the file has it, so that its size is known before it is there."""
     from pyarrow import dataset  # imports pandas, if it is there: a quarter of a second
 
@@ -337,7 +197,8 @@ def _read_parquet(space: Space, path: Path, on_error: OnError, most_rows: int, m
         if taken > most_bytes:
             raise EventError(_too_large(most_bytes))
         batches.append(batch)
-    return EventBatch.from_arrow(space, pa.Table.from_batches(batches, schema=source.schema), on_error=on_error)
+    how = How(**asdict(intake))  # type: ignore[typeddict-item]
+    return EventBatch.from_arrow(space, pa.Table.from_batches(batches, schema=source.schema), **how)
 
 
 _MANY_ROWS, _FEW_ROWS = 16_384, 1_024
@@ -353,12 +214,3 @@ def _bytes_of(column: pa.Array) -> int:
         return int(column.nbytes)
     lengths = pc.binary_length(column.dictionary).take(column.indices)
     return 4 * len(column) + (pc.sum(lengths).as_py() or 0)
-
-
-_READERS = {
-    ".parquet": _read_parquet,
-    ".csv": _read_csv,
-    ".jsonl": _read_json_lines,
-    ".ndjson": _read_json_lines,
-    ".json": _read_json_lines,
-}

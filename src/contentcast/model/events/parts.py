@@ -38,6 +38,7 @@ class Part(EventBatch):
         put = object.__setattr__  # a batch is frozen
         put(self, "space", cut.whole.space)
         put(self, "rejected", ())
+        put(self, "left_out", ())
         put(self, "whole", cut.whole)
         put(self, "rows", rows)
         put(self, "_cut", cut)

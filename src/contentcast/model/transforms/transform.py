@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from contentcast.model.errors import ContentcastError, EventError, nearest
 from contentcast.model.events.arrow_columns import check_column
-from contentcast.model.events.event_batch import EventBatch, Rejection, outside
+from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.events.rows import Rejection, outside
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.space import Space
 from contentcast.model.transforms.expression import Expression, Unfit

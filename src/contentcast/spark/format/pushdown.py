@@ -99,7 +99,7 @@ class Sieve:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            chosen = self._index.match_batch(batch).column("event")
+            chosen = self._index.match_batch(batch, unknown="ignore").column("event")
             if len(chosen):
                 yield batch if len(chosen) == batch.num_rows else batch.take(chosen)
 

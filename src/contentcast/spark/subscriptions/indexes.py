@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -39,7 +40,7 @@ from contentcast.model.errors import ContentcastError
 from contentcast.model.space import Space
 from contentcast.spark.subscriptions.building import IDS_ALONE, build, file_index, read_about
 from contentcast.spark.subscriptions.shards import ONE, Ints, Shards, choose_shards, key_values, visitors
-from contentcast.spark.subscriptions.tables import ID, FileTable, SubscriptionTable, check_table, read_table
+from contentcast.spark.subscriptions.tables import ID, TEXT, FileTable, SubscriptionTable, check_table, read_table
 
 VERSIONS_KEPT: Final = 3
 """A task of the micro-batch before may still be run again with the version it had."""
@@ -84,7 +85,7 @@ class Prepared:
         return Path(self.folder) / f"contentcast-{self.key}-current"
 
     def refused(self) -> pa.Table:
-        """subscription, predicate and reason of each row that takes no part."""
+        """subscription, predicate, reason and all other columns of each row that takes no part."""
         with pa.memory_map(str(self.path(self.version, "refused"))) as file:
             return pa.ipc.open_file(file).read_all()
 
@@ -208,12 +209,13 @@ class Mapped:
         No shuffle: all shards are mapped in this process, and the system keeps in memory what there is room for.
         """
         if self.about.shards == ONE:
-            for pairs in self.index().match_stream(events, most_pairs=most_pairs):
+            for pairs in self.index().match_stream(events, most_pairs=most_pairs, unknown="ignore"):
                 yield pairs["event"].to_numpy(), pairs["subscription"].to_numpy()
             return
         for shard, rows in enumerate(visitors(key_values(events, self.about.shards), self.about.shards)):
             if len(rows):
-                for pairs in self.index(shard).match_stream(events.take(pa.array(rows)), most_pairs=most_pairs):
+                mine = events.take(pa.array(rows))
+                for pairs in self.index(shard).match_stream(mine, most_pairs=most_pairs, unknown="ignore"):
                     yield rows[pairs["event"].to_numpy()], pairs["subscription"].to_numpy()
 
     def found_at_once(self, events: pa.RecordBatch | pa.Table) -> tuple[Ints, Ints]:
@@ -271,8 +273,12 @@ def prepare(
     shards: int | None = None,
     shard_key: str | None = None,
     folder: str | Path | None = None,
+    id: str = ID,
+    predicate: str = TEXT,
 ) -> Prepared:
     """Reads, checks and files subscriptions, once for many matches.
+
+    `id` and `predicate` name the columns of the table that hold them; in the result the id is called `subscription`.
 
     Above 8,000,000 they are split into shards and events are shuffled to them; `shards` and `shard_key` override how many and
     by which attribute. `folder`: one that driver and workers share; without it the files lie in a temporary one and are copied
@@ -292,12 +298,13 @@ def prepare(
     if isinstance(subscriptions, cc.MatchIndex):
         _check_space(subscriptions.space, space)
         file_index(subscriptions, partial(made.path, made.version))
-        made = replace(made, count=len(subscriptions))
+        ids = pa.string() if any(isinstance(each, str) for each in islice(subscriptions, 1)) else pa.int64()
+        made = replace(made, count=len(subscriptions), added=pa.schema([pa.field(ID, ids)]))
     else:
         if isinstance(subscriptions, (str, Path)) and "://" not in str(subscriptions):
-            table = FileTable(Path(subscriptions).absolute())
+            table = FileTable(Path(subscriptions).absolute(), id, predicate)
             made = replace(made, follows=table, version=table.fingerprint())
-        checked = check_table(read_table(subscriptions))
+        checked = check_table(read_table(subscriptions, id, predicate))
         made = replace(made, added=checked.columns.schema, shards=choose_shards(space, checked.texts, shards, shard_key))
         refused = build(space, made.shards, checked, partial(made.path, made.version))
         unread = refused - checked.refused.num_rows

@@ -3,11 +3,11 @@
     subscription  predicate        subscriber  broker
     7             price < 120      desk-7      b1
     8             prise < 120      desk-8      b1        refused: trades has no attribute 'prise'; did you mean 'price'?
-    9             volume > 10      desk-9      b2        refused: subscription 9 is given 2 times
-    9             volume > 11      desk-9      b2        refused: subscription 9 is given 2 times
+    9             volume > 10      desk-9      b2
+    9             volume > 11      desk-9      b2        refused: subscription 9 is given already; the first is kept
 
-Rule: a row is either kept or refused with its reason, and a refused one stops no other. Which of two rows with one id was meant
-nobody knows, and Spark's rows have no order, so both are refused.
+Ids are ints or texts. Columns of other names are given to `prepare` as `id` and `predicate`; here they have the names above.
+Rule: a row is either kept or refused with its reason, and a refused one stops no other; all its columns stay with the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from contentcast.model.errors import ContentcastError, nearest
 
 ID: Final = "subscription"
 TEXT: Final = "predicate"
-REFUSED: Final = pa.schema([(ID, pa.int64()), (TEXT, pa.string()), ("reason", pa.string())])
+REASON: Final = "reason"
+REFUSED: Final = pa.schema([(ID, pa.int64()), (TEXT, pa.string()), (REASON, pa.string())])
+"""The columns of a refused row; those that a table has besides come after them."""
+GIVEN_ALREADY: Final = "is given already; the first is kept"
 
 SubscriptionTable: TypeAlias = DataFrame | pa.Table | pa.RecordBatch | str | Path
 
@@ -41,6 +44,8 @@ class FileTable:
     """Subscriptions in a .parquet, .csv or .jsonl file, or in a folder of them, that may be replaced while a stream runs."""
 
     path: Path
+    id: str = ID
+    predicate: str = TEXT
 
     @property
     def files(self) -> list[Path]:
@@ -73,7 +78,7 @@ class FileTable:
             except (pa.ArrowException, OSError) as reason:
                 raise ContentcastError(f"{each} cannot be read: {reason}") from None
         try:
-            return pa.concat_tables(parts, promote_options="default")
+            return renamed(pa.concat_tables(parts, promote_options="default"), self.id, self.predicate)
         except pa.ArrowException as reason:
             raise ContentcastError(f"the files of {self.path} have different columns: {reason}") from None
 
@@ -93,7 +98,20 @@ _READERS: Final[dict[str, Any]] = {
 }
 
 
-def read_table(subscriptions: SubscriptionTable) -> pa.Table:
+def renamed(table: pa.Table, id: str, predicate: str) -> pa.Table:
+    """With the user's own columns under the names that are used here."""
+    for mine, theirs in ((ID, id), (TEXT, predicate)):
+        if mine == theirs:
+            continue
+        if theirs not in table.column_names:
+            raise ContentcastError(f"the subscriptions have no column {theirs!r}{nearest(theirs, table.column_names)}")
+        if mine in table.column_names:
+            raise ContentcastError(f"the subscriptions have a column {mine} beside {theirs}; rename or drop it")
+        table = table.rename_columns([mine if name == theirs else name for name in table.column_names])
+    return table
+
+
+def read_table(subscriptions: SubscriptionTable, id: str = ID, predicate: str = TEXT) -> pa.Table:
     """All rows, on the driver: a million subscriptions are about 100 MB of text."""
     match subscriptions:
         case DataFrame():
@@ -101,17 +119,17 @@ def read_table(subscriptions: SubscriptionTable) -> pa.Table:
                 raise ContentcastError(
                     "subscriptions come as a table, not as a stream; a stream reads a table again that is given by its path"
                 )
-            return subscriptions.toArrow()
+            return renamed(subscriptions.toArrow(), id, predicate)
         case pa.RecordBatch():
-            return pa.Table.from_batches([subscriptions])
+            return renamed(pa.Table.from_batches([subscriptions]), id, predicate)
         case pa.Table():
-            return subscriptions
+            return renamed(subscriptions, id, predicate)
         case str() if "://" in subscriptions:
             raise ContentcastError(
                 f"{subscriptions}: let Spark read it, match(events, spark.read.parquet({subscriptions!r}), space)"
             )
         case str() | Path():
-            return FileTable(Path(subscriptions)).read()
+            return FileTable(Path(subscriptions), id, predicate).read()
     raise ContentcastError(
         f"subscriptions come as a DataFrame or as the path of a table, not as {type(subscriptions).__name__}"
     )
@@ -129,46 +147,56 @@ class Checked:
         """All that was refused, with the rows whose predicate cannot be read."""
         rows = pa.array(sorted(errors), pa.int64())
         reasons = pa.array([_plain(str(errors[row])) for row in sorted(errors)], pa.string())
-        more = pa.table([self.columns[ID].take(rows), self.texts.take(rows), reasons], schema=REFUSED)
+        more = _refused_rows(self.columns, self.texts, rows, reasons)
         return pa.concat_tables([self.refused, more]).combine_chunks()
+
+
+def _refused_rows(columns: pa.Table, texts: pa.ChunkedArray, rows: pa.Array, reasons: pa.Array) -> pa.Table:
+    others = [name for name in columns.column_names if name not in REFUSED.names]
+    taken = [columns[ID].take(rows), texts.take(rows), reasons, *(columns[name].take(rows) for name in others)]
+    return pa.table(dict(zip([*REFUSED.names, *others], taken, strict=True)))
 
 
 def check_table(table: pa.Table) -> Checked:
     for name in (ID, TEXT):
         if name not in table.column_names:
             near = nearest(name, table.column_names)
-            raise ContentcastError(f"the subscriptions have no column {name!r}{near}; they need {ID} (int) and {TEXT} (text)")
+            kind, option = ("int or text", "id") if name == ID else ("text", "predicate")
+            raise ContentcastError(
+                f"the subscriptions have no column {name!r}{near}; they need {name} ({kind}), or say which it is: {option}="
+            )
         if table.column_names.count(name) > 1:
             raise ContentcastError(f"the subscriptions have the column {name} twice; rename or drop one")
     table = _plain_columns(table)
     ids, texts = table[ID], table[TEXT]
-    if not pa.types.is_integer(ids.type) and len(table):
-        raise ContentcastError(f"subscription ids are ints, and the column {ID} is {ids.type}; cast it first")
+    if pa.types.is_null(ids.type) or pa.types.is_integer(ids.type):
+        ids = ids.cast(pa.int64())
+    elif not pa.types.is_string(ids.type) and len(table):
+        raise ContentcastError(f"subscription ids are ints or texts, and the column {ID} is {ids.type}; cast it first")
     if not pa.types.is_string(texts.type) and not pa.types.is_null(texts.type):
         raise ContentcastError(f"predicates are text, and the column {TEXT} is {texts.type}; cast it first")
-    ids, texts = ids.cast(pa.int64()), texts.cast(pa.string())
-    table = table.set_column(table.column_names.index(ID), pa.field(ID, pa.int64()), ids).drop_columns([TEXT])
-    reasons = _id_reasons(ids)
-    kept = pa.array(np.flatnonzero(reasons == 0))
-    wrong = pa.array(np.flatnonzero(reasons))
+    texts = texts.cast(pa.string())
+    table = table.set_column(table.column_names.index(ID), pa.field(ID, ids.type), ids).drop_columns([TEXT])
+    first = _first_of_each(ids)
+    kept, wrong = pa.array(np.flatnonzero(first)), pa.array(np.flatnonzero(~first))
     said = [
-        "the subscription has no id (null)" if each is None else f"subscription {each} is given {times} times"
-        for each, times in zip(ids.take(wrong).to_pylist(), reasons[reasons > 0].tolist(), strict=True)
+        "the subscription has no id (null)" if each is None else f"subscription {each} {GIVEN_ALREADY}"
+        for each in ids.take(wrong).to_pylist()
     ]
-    refused = pa.table([ids.take(wrong), texts.take(wrong), pa.array(said, pa.string())], schema=REFUSED)
+    refused = _refused_rows(table, texts, wrong, pa.array(said, pa.string()))
     if len(wrong):
         table, texts = table.take(kept), texts.take(kept)
     return Checked(table.combine_chunks(), texts, refused)
 
 
-def _id_reasons(ids: pa.ChunkedArray) -> Any:
-    """For each row 0, or how often its id is there if that is more than once (1 for no id)."""
+def _first_of_each(ids: pa.ChunkedArray) -> Any:
+    """For each row whether it is the first with its id."""
     present = ids.is_valid().to_numpy()
-    numbers = ids.fill_null(0).to_numpy()
-    distinct, inverse, counts = np.unique(numbers[present], return_inverse=True, return_counts=True)
-    reasons = np.ones(len(numbers), np.int64)
-    reasons[present] = np.where(counts > 1, counts, 0)[inverse] if len(distinct) else 0
-    return reasons
+    whole = ids.combine_chunks() if ids.num_chunks != 1 else ids.chunk(0)
+    codes = whole.drop_null().dictionary_encode().indices.to_numpy() if len(whole) else np.zeros(0, np.int64)
+    first = np.zeros(len(present), np.bool_)
+    first[np.flatnonzero(present)[np.unique(codes, return_index=True)[1]]] = True
+    return first
 
 
 def _plain_columns(table: pa.Table) -> pa.Table:

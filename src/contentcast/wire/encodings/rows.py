@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from contentcast.model import EventBatch, Ranges, Space
-from contentcast.model.events.event_batch import outside
 from contentcast.model.events.parts import Part
+from contentcast.model.events.rows import outside
 from contentcast.model.values.keys import key_ends, value_of
 from contentcast.model.values.kinds import TIMESTAMP, Value
 from contentcast.wire.fields import Reader, WireError

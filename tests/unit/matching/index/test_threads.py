@@ -1,150 +1,109 @@
-"""Threads that read while another one changes the index: each answer is that of one state of it, or an error."""
+"""Threads that match while another changes the index: every answer is the one before or after a change, never another.
+
+Four readers and one writer, for a fixed number of changes. Each change adds, removes or replaces a subscription; what a reader
+sees must have been true at one moment between the beginning and the end of its call.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
-from pathlib import Path
-from random import Random
-from threading import Event, Thread
+import threading
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 import contentcast as cc
-from contentcast.matching.index import Limits
 
-SPACE = cc.Space("trades", issue="string", price="float", note="string")
-STEADY = 1_000
-"""Subscriptions that stay; those above come and go."""
-
-
-def text(number: int) -> str:
-    kinds = (f"issue = 'i{number % 20}'", f"price > {number % 50}", f"issue = 'i{number % 20}' AND note LIKE '%{number % 7}%'")
-    return kinds[number % 3]
+TRADES = cc.Space("trades", issue="string", price="float")
+EVENT = {"issue": "IBM", "price": 5.0}
+CHANGES = 300
+READERS = 4
 
 
-@pytest.mark.parametrize("how", ["batch", "one", "stream"])
-def test_readers_see_the_index_before_a_change_or_after_it(how: str) -> None:
-    """The changes are large and frequent, and the index moves from plan to plan meanwhile."""
-    index = cc.MatchIndex(SPACE, limits=Limits(replan_least=500, piece=32))
-    index.add_many(range(STEADY), [text(number) for number in range(STEADY)])
-    rows = [{"issue": f"i{at % 20}", "price": float(at % 60), "note": f"{at % 10}"} for at in range(60)]
-    batch = pa.RecordBatch.from_pylist(rows, schema=SPACE.arrow_schema)
-    steady = [index.match(row) for row in rows]
-    done, wrong, asked = Event(), list[Any](), [0]
+@pytest.mark.parametrize("texts", [False, True], ids=["ints", "texts"])
+def test_readers_see_one_moment(texts: bool) -> None:
+    name: Any = (lambda number: f"id-{number}") if texts else (lambda number: number)
+    index = cc.MatchIndex(TRADES)
+    # Of each pair exactly one wants the event at any time, and "always" is always there.
+    index.add_many([name(number) for number in range(10)], ["price < 9" if number % 2 else "price > 9" for number in range(10)])
+    index.add(name(1000), "issue = 'IBM'")
+    wrong: list[str] = []
+    done = threading.Event()
+    table = pa.table({"issue": ["IBM", "SAP"], "price": [5.0, 5.0]})
 
-    def read() -> None:
-        while not done.is_set():
-            asked[0] += 1
-            try:
-                if how == "batch":
-                    found = index.match_lists(batch).to_pylist()
-                elif how == "one":
-                    found = [index.match(row) for row in rows]
-                else:
-                    found = [[] for _ in rows]
-                    for piece in index.match_stream(batch, most_pairs=500):
-                        for event, each in zip(*piece.to_pydict().values(), strict=True):
-                            found[event].append(each)
-            except cc.ContentcastError:
-                if how != "stream":
-                    raise
-                continue
-            except BaseException as error:
-                wrong.append(error)
-                raise
-            for row, ids in zip(steady, found, strict=True):
-                if sorted(each for each in ids if each < STEADY) != row or any(each >= 3 * STEADY for each in ids):
-                    wrong.append((row, ids))
+    def read(how: str) -> None:
+        while not done.is_set() and not wrong:
+            if how == "match":
+                found = set(index.match(EVENT))
+            elif how == "nested":
+                found = set(index.match({**EVENT, "price": 5, "x": {"y": 1}}, unknown="ignore"))
+            elif how == "batch":
+                pairs = index.match_batch(table)
+                found = {id for event, id in zip(*pairs.to_pydict().values(), strict=True) if event == 0}
+            else:
+                found = set(index.match_lists(table).to_pylist()[0])
+            extra = {each for each in found if each not in fixed}
+            if name(1000) not in found or not odd <= found or extra - churn:
+                wrong.append(f"{how}: {found}")
 
-    readers = [Thread(target=read) for _ in range(2)]
+    fixed = {name(number) for number in (*range(10), 1000)}
+    odd = {name(number) for number in (1, 3, 5, 7)}  # 9 is replaced
+    churn = {name(2000 + number) for number in range(CHANGES)}
+    readers = [threading.Thread(target=read, args=(how,)) for how in ("match", "nested", "batch", "lists")[:READERS]]
     for each in readers:
         each.start()
-    dice = Random(3)
-    for _ in range(40):
-        some = np.array(dice.sample(range(STEADY, 3 * STEADY), dice.choice([1, 50, 800])))
-        index.add_many(some, [text(number) for number in some.tolist()])
-        index.remove_many(some)
-    done.set()
-    for each in readers:
-        each.join()
-    assert asked[0] > 2
+    try:
+        for number in range(CHANGES):
+            index.add(name(2000 + number), "price < 100")
+            if number >= 5:
+                index.remove(name(1995 + number))
+            index.replace(name(9), "price < 9" if number % 2 else "price > 9")
+    finally:
+        done.set()
+        for each in readers:
+            each.join()
     assert wrong == []
-    assert [index.match(row) for row in rows] == steady
+    assert index.match(EVENT) == sorted([*odd, name(9), name(1000), *(name(2000 + CHANGES - back) for back in range(1, 6))])
 
 
-def test_a_stream_is_refused_after_a_removal_too() -> None:
-    index = cc.MatchIndex(cc.Space("s", a="int"))
-    index.add_many(range(600), ["a > 1"] * 600)
-    pieces = index.match_stream(pa.table({"a": [5] * 20}), most_pairs=700)
-    next(pieces)
-    index.remove(3)
-    with pytest.raises(cc.ContentcastError, match="was changed while its matches were read"):
-        next(pieces)
+def test_an_id_never_answers_for_another() -> None:
+    """Numbers inside are used again; a reader must not call the old one by the new name."""
+    index = cc.MatchIndex(TRADES)
+    index.add("wanted-0", "price < 9")
+    wrong: list[Any] = []
+    done = threading.Event()
+    table = pa.table({"price": [5.0]})
+
+    def read() -> None:
+        while not done.is_set() and not wrong:
+            for found in (index.match({"price": 5.0}), index.match_batch(table)["subscription"].to_pylist()):
+                if any(not each.startswith("wanted") for each in found):
+                    wrong.append(found)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for each in readers:
+        each.start()
+    try:
+        for number in range(CHANGES):
+            index.remove(f"wanted-{number}")
+            index.add(f"other-{number}", "price > 9")  # takes the number that is free
+            index.add(f"wanted-{number + 1}", "price < 9")
+            index.remove(f"other-{number}")
+    finally:
+        done.set()
+        for each in readers:
+            each.join()
+    assert wrong == []
 
 
-class Changing(dict[str, Any]):
-    """An event whose reading changes the index."""
-
-    def __init__(self, index: cc.MatchIndex) -> None:
-        self.index = index
-
-    def items(self) -> Any:
-        self.index.add(99, "price > 1")
-        return {"price": 5.0}.items()
-
-
-def test_a_change_in_the_midst_of_reading_is_refused_and_does_not_wait_for_ever(index: cc.MatchIndex) -> None:
-    with pytest.raises(cc.ContentcastError, match="finish that first"):
-        index.match(Changing(index))
-    index.add(99, "price > 1")
-    assert 99 in index.match({"price": 5.0})
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the timer that presses Ctrl-C is POSIX's")
-@pytest.mark.parametrize("loaded", [False, True])
-def test_ctrl_c_inside_a_removal_leaves_no_ghosts(loaded: bool, tmp_path: Path) -> None:
-    """A subscription is there and matches, or it is gone and does not, whenever Ctrl-C comes; from a file as well."""
-    dice, count = Random(5), 3_000
-    texts = [text(number) for number in range(count)]
-    events = pa.RecordBatch.from_pylist([{"issue": f"i{at}", "price": 49.5, "note": "0123456"} for at in range(20)])
-    built = cc.MatchIndex(SPACE)
-    built.add_many(range(count), texts)
-    built.save(tmp_path / "index")
-    hits, pressed = 0, Event()
-
-    def press(*_: object) -> None:
-        pressed.set()
-        os.kill(os.getpid(), signal.SIGINT)
-
-    before = signal.signal(signal.SIGALRM, press)
-    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background programs without it
-    for turn in range(60):
-        if loaded or turn == 0:
-            index = cc.MatchIndex.load(tmp_path / "index")
-        index.match(events.to_pylist()[0])
-        index.match_batch(events)
-        gone = dice.sample(range(count), 500)
-        try:
-            signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-5, 2e-3))
-            index.remove_many(gone)
-            while signal.getitimer(signal.ITIMER_REAL)[0]:  # the timer presses Ctrl-C in here at the latest
-                pass
-            pressed.wait(1.0)
-        except KeyboardInterrupt:
-            hits += 1
-        pressed.clear()
-        there = set(index)
-        assert len(there) == len(index)
-        assert there in ({*range(count)}, {*range(count)} - {*gone})
-        found = set(index.match_batch(events)["subscription"].to_pylist())
-        assert found <= there
-        assert set(index.match(events.to_pylist()[0])) <= there
-        again = sorted({*range(count)} - there)
-        index.add_many(again, [texts[number] for number in again])
-    signal.signal(signal.SIGALRM, before)
-    signal.signal(signal.SIGINT, ignored)
-    assert hits > 5
+def test_a_snapshot_does_not_change() -> None:
+    index = cc.MatchIndex(TRADES)
+    index.add("a", "price < 9")
+    before = index.snapshot()
+    index.add("b", "price < 9")
+    index.remove("a")
+    assert before.match(EVENT) == ["a"]
+    assert index.match(EVENT) == ["b"]
+    before.add("c", "price < 9")
+    assert (before.match(EVENT), index.match(EVENT)) == (["a", "c"], ["b"])
+    assert cc.MatchIndex(TRADES).snapshot().match(EVENT) == []
