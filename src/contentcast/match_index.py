@@ -67,6 +67,7 @@ MOST_IN_LISTS: Final = 1 << 30
 """Ids in the lists of one record batch: their offsets have 32 bits."""
 _INT64: Final = pa.int64()
 _NOBODY: Final = np.empty(0, np.int64)
+
 LARGE: Final = 1_000
 """From so many subscriptions on an index wants its kernels."""
 MOST_PLAIN: Final = 1_000_000_000
@@ -118,14 +119,12 @@ class MatchIndex:
             made.add(*everything)
             with self._turns.change():
                 if self._cells is plain and plain.version == version:
-                    made.names = plain.names
                     self._cells, self._checks = made, ColumnChecks(self.space)
                     return
         with self._turns.change():
             if isinstance(self._cells, PlainIndex):
                 made = CellIndex(self.space, Lock(), self._limits)
                 made.add(*self._cells.everything())
-                made.names = self._cells.names
                 self._cells, self._checks = made, ColumnChecks(self.space)
 
     def _need_kernels(self) -> CellIndex:
@@ -155,6 +154,7 @@ class MatchIndex:
             number = self._number(subscription)
             before = PredicateTable.of(self.space, [self._cells.predicate(number)])
             numbers = np.array([number], np.int64)
+            self._changes += 1
             self._cells.remove(numbers)
             try:
                 self._cells.add(numbers, table)
@@ -220,8 +220,7 @@ class MatchIndex:
             have, come = ("texts", "ints") if self._names is not None else ("ints", "texts")
             raise ContentcastError(f"the ids of this index are {have}, and {come} were given; use one of them")
         self._names = None
-        self._cells.names = {}
-        return IdNames(self._cells.names) if isinstance(given, list) else None
+        return IdNames({}) if isinstance(given, list) else None
 
     def _taken(self, given: Given) -> dict[int, ContentcastError]:
         """The rows whose id came before, or is there already."""
@@ -260,7 +259,6 @@ class MatchIndex:
         if again := repeated(given):
             raise ContentcastError(f"subscription {given[again[0]]} is to be removed twice; name each once")
         with self._turns.change():
-            self._changes += 1
             names = self._names
             if names is not None:
                 numbers = np.array([names.number(each) for each in given], np.int64)
@@ -268,6 +266,7 @@ class MatchIndex:
                 raise ContentcastError(f"there is no subscription {given[0]!r}; the ids of this index are ints")
             else:
                 numbers = given
+            self._changes += 1
             self._cells.remove(numbers)
             if names is not None:
                 names.forget(numbers)
@@ -457,7 +456,7 @@ class MatchIndex:
             if threads <= 1 or records.num_rows < 2 * threads:
                 pieces: list[tuple[int, Any]] = [(0, self._cells.match(records))]
             else:
-                pieces = list(self._cells.match_split(records, threads, self._at_once(threads)))
+                pieces = self._cells.match_split(records, threads, self._at_once(threads))
             if self._names is None:
                 return pieces, None
             return pieces, self._names.of(np.concatenate([found.ids for _, found in pieces]))
@@ -486,8 +485,7 @@ class MatchIndex:
             if events.space is not self.space and events.space != self.space:
                 raise EventError(f"a batch of the space {events.space.name} does not fit an index over {self.space.name}")
             return events.records
-        fitting = self._fitting
-        checks = self._checks
+        fitting, checks = self._fitting, self._checks
         if checks is not None and isinstance(events, pa.RecordBatch) and fitting == (intake, events.schema):
             columns = {name: events.column(name) for name in checks.suspects(events)}
             if all(check_fits(self.space, name, each, intake) is each for name, each in columns.items()):
@@ -530,6 +528,7 @@ class MatchIndex:
 
         cells = self._need_kernels()
         with self._turns.read():
+            cells.names = {} if self._names is None else self._names.names
             save_index(cells, Path(path))
 
     @classmethod
@@ -544,7 +543,7 @@ class MatchIndex:
         cells = load_index(Path(path), check)
         found = cls(cells.space)
         found._cells = cells
-        found._names = IdNames(cells.names) if cells.names else None
+        found._names = IdNames(dict(cells.names)) if cells.names else None
         cells.guard = Lock()
         return found
 

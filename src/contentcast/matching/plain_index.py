@@ -74,8 +74,6 @@ class PlainIndex:
         self.space = space
         self.guard = guard or nullcontext()
         self.version = 0
-        self.names: dict[int, str] = {}
-        """For ids that are texts, as in `CellIndex`: the text of each number."""
         self._on_much_work = on_much_work
         self._work = 0
         self._row_of: dict[int, int] = {}
