@@ -173,7 +173,8 @@ def match_one(at):
     groups, cells, bits = _index_arrays(header)
     texts = long_line(given[3], _TEXTS_SIZE + 1)
     text_columns, most_texts = texts[_TEXTS_SIZE], _line(texts, _TEXTS.most_texts)
-    size = kernel.scratch_size(groups, bits, most_texts[0], 1, largest, 0)
+    none, one = np.int64(0), np.int64(1)  # plain ones would be types of their own, and the kernel be compiled for them too
+    size = kernel.scratch_size(groups, bits, most_texts[0], one, largest, none)
     scratch = np.empty(size + 2 * coded + keyed + 2, np.int64)
     mine = address_of(scratch) + 8 * size
     keys, codes, ranks = mine, mine + 8 * (coded + keyed), mine + 8 * (coded + keyed) + 4 * coded
@@ -205,7 +206,7 @@ def match_one(at):
         holds=_short_line(texts, _TEXTS.holds), fails=_short_line(texts, _TEXTS.fails), most_texts=most_texts,
     )  # fmt: skip
     last, no_stamps = long_line(ends, 1), long_line(nothing, 0)
-    if kernel.match(groups, cells, bits, events, 0, 1, out, last, largest, 0, no_stamps, scratch) == 0:
+    if kernel.match(groups, cells, bits, events, none, one, out, last, largest, none, no_stamps, scratch) == 0:
         scratch[0] = 0
         return np.int64(-1)
     count = last[0]

@@ -100,9 +100,8 @@ class TextTable:
     def numbers(self) -> list[int]:
         """The table as kernels get it: its arrays by address. Good until texts are added; the table keeps the arrays."""
         if self._numbers is None:
-            self._numbers = []
-            for each in (self.slots, self.text, self.starts):
-                self._numbers += (each.__array_interface__["data"][0], len(each))
+            found = [(each.__array_interface__["data"][0], len(each)) for each in (self.slots, self.text, self.starts)]
+            self._numbers = [number for pair in found for number in pair]  # whole, or not at all if this breaks off
         return self._numbers
 
     def add(self, values: list[Any]) -> None:
