@@ -13,7 +13,10 @@ BENCHMARKS = (
     "cold",
     "bulk",
     "reading",
+    "compiling",
     "matching",
+    "draws",
+    "processors",
     "updates",
     "search_tree",
     "summaries",
@@ -44,9 +47,11 @@ def main(words: list[str] | None = None) -> int:
 
     console, progress = Console(width=None if sys.stdout.isatty() else WIDE), Console(stderr=True)
     for name in asked.names or BENCHMARKS:
+        if name not in ("cold", "compiling", "processors"):  # these see to it themselves
+            machine.wait_for_kernels()
         benchmark = import_module(f"benchmarks.{name}")
         with progress.status(name) as status:
-            options = {"say": status.update} if name in ("matching", "updates") else {}
+            options = {"say": status.update} if name in ("matching", "draws", "processors", "updates") else {}
             result = benchmark.run(asked.quick, **options)
         result.show(console)
         for path in result.write(asked.out or (TRIED if asked.quick else KEPT)):

@@ -30,12 +30,15 @@ class Column:
     name: str
     scenario: str
     subscriptions: int
+    seed: int = SEED
 
     @cached_property
     def workload(self) -> Workload:
         if self.scenario == "strings":
-            return strings(self.subscriptions)
-        chosen = scenario(self.scenario, seed=SEED)
+            return strings(self.subscriptions, seed=self.seed)
+        if self.scenario == "boxes":
+            return boxes(self.subscriptions, self.seed)
+        chosen = scenario(self.scenario, seed=self.seed)
         return Workload(chosen.space, chosen.subscriptions(self.subscriptions)["predicate"], chosen.events)
 
 
@@ -95,3 +98,23 @@ def strings(subscriptions: int, distinct: int = _DISTINCT, seed: int = SEED) -> 
         return pa.record_batch({"name": known.take(pa.array(rows))})
 
     return Workload(Space("names", name="string"), pa.array(predicates), events)
+
+
+def boxes(subscriptions: int, seed: int) -> Workload:
+    """Ranges of three out of six numbers, each a fifth of all values wide. Nothing is compared for equality, which all other
+    columns begin with, and no plan, limit or shape of the index was chosen with them.
+    """
+    dice = np.random.default_rng(seed)
+    names = [f"x{number}" for number in range(6)]
+    predicates = []
+    for _ in range(subscriptions):
+        low = dice.random(3) * 0.8
+        chosen = dice.choice(len(names), 3, replace=False)
+        ranges = zip(sorted(chosen.tolist()), low.tolist(), strict=True)
+        predicates.append(" AND ".join(f"{names[at]} BETWEEN {begin:.6f} AND {begin + 0.2:.6f}" for at, begin in ranges))
+
+    def events(count: int, start: int) -> pa.RecordBatch:
+        values = np.random.default_rng([seed, start]).random((len(names), count))
+        return pa.record_batch({name: pa.array(row) for name, row in zip(names, values, strict=True)})
+
+    return Workload(Space("boxes", **dict.fromkeys(names, "float")), pa.array(predicates), events)

@@ -109,7 +109,7 @@ def test_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_matching_fills_every_cell_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching, "BATCH", 100)
-    columns = (Column("W2 50", "market", 50), Column("strings 30", "strings", 30))
+    columns = (Column("W2 50", "market", 50), Column("strings 30", "strings", 30), Column("boxes 40", "boxes", 40, seed=3))
     result = matching.run(quick=True, columns=columns)
     for column in columns:
         cells = result.data["columns"][column.name]

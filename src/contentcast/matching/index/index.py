@@ -68,7 +68,10 @@ class CellIndex:
         """Counts the changes: whoever reads in pieces looks whether it is still the same."""
         self.one: SingleMatcher | None = None
         """The matcher of single events for the index as it is, if it was made."""
+        self._one_before: SingleMatcher | None = None
         self._views: Views | None = None
+        self._views_before: Views | None = None
+        """The last ones that were made: the next ones take from them what has not changed."""
         self.before_first_use: Callable[[], None] | None = None
         """Looks whether the arrays of a loaded file are what was saved."""
         self._per_event = 8.0
@@ -152,6 +155,8 @@ class CellIndex:
         self.version += 1
         if not arrays_stay or not self.store.is_own:
             self._views = self.one = None
+            if not self.store.is_own:
+                self._views_before = self._one_before = None
             self.store.thaw()
 
     def _after_change(self, ids: Ints, came: bool) -> None:
@@ -175,7 +180,7 @@ class CellIndex:
         """Go on with this filing, which holds all subscriptions there are."""
         self.filing = filing
         self.replanner.planned(self.count)
-        self._views = self.one = None
+        self._views = self._views_before = self.one = self._one_before = None
 
     # --- looking inside
 
@@ -226,7 +231,8 @@ class CellIndex:
         if self._views is None:
             with self.guard:
                 self._check_first_use()
-                self._views = self._views or views_of(self.filing)
+                if self._views is None:
+                    self._views = self._views_before = views_of(self.filing, self._views_before)
         return self._views
 
     def match(self, records: pa.RecordBatch) -> Matches:
@@ -286,7 +292,7 @@ class CellIndex:
     def single(self) -> SingleMatcher:
         """The matcher of one event at a time, for the index as it is now."""
         if self.one is None:
-            self.one = SingleMatcher(self.views(), self.guard, self.limits)
+            self.one = self._one_before = SingleMatcher(self.views(), self.guard, self.limits, self._one_before)
         return self.one
 
     def _match_range(

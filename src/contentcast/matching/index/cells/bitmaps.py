@@ -86,6 +86,7 @@ class Bitmaps:
         return int(self.numbers[_USED] - self.numbers[_FREE])
 
     def view(self, dictionaries: dict[str, Dictionary]) -> Bits:
+        """As the kernel reads them, good until they or the dictionaries change."""
         mine = [dictionaries[name] for name in self.names]
         flags = self.numbers[: _USED + 1].copy()
         flags[EXACT_BITS] &= all(len(each) == values for each, values in zip(mine, self.values.tolist(), strict=True))

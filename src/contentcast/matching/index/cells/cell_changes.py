@@ -100,7 +100,7 @@ def remove_ids(cells, id_table, widths, ids, wanted, slots):
         while at >= 0:
             cell = id_table.cell[at]
             if cell >= 0:
-                k, in_run = find_entry(cells, cell, wanted[i], 0)
+                k, in_run = find_entry(cells, cell, wanted[i], np.int64(0))
                 if k >= 0:  # else it was never put there (`Filing.insert`)
                     remove_entry(cells, cell, widths[cells.cell[cell, GROUP]], k, in_run)
             elif cell < -1:

@@ -23,6 +23,7 @@ from contentcast.matching.index.planning.plan import finished
 from contentcast.matching.index.planning.routes import MOST_LEVELS, route_entries
 from contentcast.matching.index.planning.signatures import numbers_of, put_number
 from contentcast.matching.index.planning.test_sets import widened
+from contentcast.matching.index.values.dictionaries import FIRST
 from contentcast.matching.index.values.entries import Attributes, Entries
 from contentcast.matching.index.values.entry_rows import EntryRows, entry_rows_of, find_codes
 from contentcast.matching.index.values.order_codes import OrderCodes
@@ -64,10 +65,11 @@ class Filing:
 
     def is_crowded(self) -> bool:
         """Will a dictionary soon have outgrown its bits, or an attribute's order codes have to be given anew?"""
-        dictionaries = self.attributes.dictionaries.values()
-        return any(each.bits and 3 * len(each) > each.capacity for each in dictionaries) or any(
-            each.is_crowded for each in self.order_codes.values()
-        )
+        # Asked for after every change, so without a call for each of many attributes.
+        for each in self.attributes.dictionaries.values():
+            if each.bits and 3 * len(each.values) > (1 << each.bits) - FIRST:
+                return True
+        return any([each.is_crowded for each in self.order_codes.values()])
 
     def is_nearly_full(self) -> bool:
         """Has a dictionary used two thirds of its bits?"""
@@ -85,7 +87,8 @@ class Filing:
         try:
             groups = self._groups_of(routes, signatures)
             columns = self.group_columns()
-            reach = {number: self._reach(group) for number, group in enumerate(self.store.groups) if group.gate.kind != "equal"}
+            used = [(number, self.store.groups[number]) for number in np.unique(groups).tolist() if number >= 0]
+            reach = {number: self._reach(group) for number, group in used if group.gate.kind != "equal"}
             rows, cells = self.store.open_cells(columns, routes, groups, reach)
             in_bitmaps = np.flatnonzero(groups < 0)
             self.store.fit_id_table(len(ids), len(ids) + len(in_bitmaps) + len(rows))

@@ -96,6 +96,17 @@ def _flat(lists: list[list[int]], dtype: Any = np.int64) -> tuple[Ints, Any]:
     return np.cumsum([0, *map(len, lists)]), np.array([each for mine in lists for each in mine], dtype)
 
 
+def with_tables(arrays: Groups, groups: list[Group]) -> Groups:
+    """The arrays of the same groups, whose tables have moved."""
+    tables = np.array([(group.table, group.size, _shift(group.size)) for group in groups], np.int64).reshape(-1, 3)
+    table, size, shift = np.ascontiguousarray(tables.T)
+    return arrays._replace(table=table, size=size, shift=shift)
+
+
+def _shift(size: int) -> int:
+    return 64 - (size.bit_length() - 1) if size else 63
+
+
 def group_arrays(
     groups: list[Group], code_column: dict[str, int], key_column: dict[str, int], text_column: dict[str, int]
 ) -> Groups:
@@ -116,7 +127,7 @@ def group_arrays(
         masks.append(gate.mask if gate.kind == "equal" else group.level)
         tables.append(group.table)
         sizes.append(group.size)
-        shifts.append(64 - (group.size.bit_length() - 1) if group.size else 63)
+        shifts.append(_shift(group.size))
         shapes.append(layout.SHAPES.get(tuple(kind for kind, _ in group.tests), layout.OTHER))
         for (kind, arg), column in group.columns():
             test_kinds.append(_TEST[kind])

@@ -84,6 +84,7 @@ class Store:
     """Subscriptions that no event can match: they have no entries."""
     bitmaps: Bitmaps = field(default_factory=Bitmaps)
     id_table: IdTable = field(default_factory=empty_id_table)
+    _known_tables: tuple[int, int, Ints] | None = None
 
     # --- columns of the cells
 
@@ -122,14 +123,31 @@ class Store:
         rows, cells = np.empty(total, np.int64), np.empty(total, np.int32)
         self._fit_cells(self.cell_count + total)
         before = self.cell_count
-        tables = np.array([(group.table, group.size, shift_of(group.size)) for group in self.groups], np.int64).reshape(-1, 3)
         self.cell_count = appending.open_cells(
-            self.table, self.cell, self.group_of, self.key_of, columns, tables, routes, groups, order, before, rows, cells
+            self.table,
+            self.cell,
+            self.group_of,
+            self.key_of,
+            columns,
+            self._tables(),
+            routes,
+            groups,
+            order,
+            before,
+            rows,
+            cells,
         )
         if self.cell_count > before:
             for number, new in enumerate(np.bincount(self.group_of[before : self.cell_count]).tolist()):
                 self.groups[number].keys += new
         return rows, cells
+
+    def _tables(self) -> Ints:
+        """The table, size and shift of each group; made anew when one has come or one table has moved to the end of all."""
+        if self._known_tables is None or self._known_tables[:2] != (len(self.groups), self.table_end):
+            rows = [(group.table, group.size, shift_of(group.size)) for group in self.groups]
+            self._known_tables = len(self.groups), self.table_end, np.array(rows, np.int64).reshape(-1, 3)
+        return self._known_tables[2]
 
     def _fit_table(self, group: Group, keys: int, reach: int) -> None:
         if group.gate.kind == "equal":

@@ -1,14 +1,8 @@
 """SIMD: tests on sixteen entries with one instruction; the answer is a mask in the low sixteen bits of an int64.
 
-The functions are written as LLVM vector code. The compiler does not find the way from compares to a mask to a compressed store
-by itself.
-
-* The compares run on every processor.
-* The ids of the entries that passed are moved side by side by one AVX-512 instruction (`write_sixteen`). A processor without
-  AVX-512 uses a loop without branches.
-* The compressed ids go to a register, and the register is stored whole. The variant of the instruction that writes to memory
-  takes more than a hundred cycles on some processors.
-
+The functions are written as LLVM vector code, because the compiler does not find the way from compares to a mask by itself.
+They run on every processor, in as many registers as it needs. The one step for which processors differ, moving the ids of the
+entries that passed side by side, is in `compaction`.
 Rule: the functions read and write whole vectors, also past the last number that counts; arrays have SLACK numbers more for it.
 """
 
@@ -22,7 +16,6 @@ from functools import reduce
 import numba as nb
 import numpy as np
 from llvmlite import ir
-from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -145,55 +138,6 @@ pass_range = _passing("range")
 pass_range_low = _passing("range", "low")
 pass_word_range = _passing("word", "range")
 pass_word_range_low = _passing("word", "range", "low")
-
-
-def _compressing(few):
-    """Make a function that copies arena[first + k] to the end of `out` for each bit k that is set, and returns the new end.
-
-    It may write all sixteen places from out[at] on; the places after the new end then hold arbitrary numbers. With `few` it
-    writes the last eight places only if more than eight bits are set: this branch pays where it is rarely taken.
-    """
-
-    @intrinsic
-    def compress_sixteen(typing_context, arena, first, bits, out, at):
-        def generate(context, builder, signature, arguments):
-            def store_half(begin):
-                places = ir.Constant(ir.VectorType(_INT, 8), list(range(begin, begin + 8)))
-                half = builder.sext(builder.shuffle_vector(found, _NO_INTS, places), _LONGS)
-                to = builder.add(arguments[4], ir.Constant(_LONG, begin))
-                builder.store(half, _place(context, builder, signature, arguments, 3, to, _LONGS)).align = 8
-
-            values = _sixteen(context, builder, signature, arguments, 0, 1)
-            mask = builder.bitcast(builder.trunc(arguments[2], _SHORT), _MASK)
-            kind = ir.FunctionType(_INTS, [_INTS, _INTS, _MASK])
-            compress = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.compress.v16i32")
-            found = builder.call(compress, [values, _NO_INTS, mask])
-            count = builder.ctpop(arguments[2])
-            store_half(0)
-            if few:
-                with builder.if_then(builder.icmp_unsigned(">", count, ir.Constant(_LONG, 8)), likely=False):
-                    store_half(8)
-            else:
-                store_half(8)
-            return builder.add(arguments[4], count)
-
-        return types.int64(arena, first, bits, out, at), generate
-
-    return compress_sixteen
-
-
-@nb.njit(nogil=True, cache=True, inline="always")
-def _pick_sixteen(arena, first, bits, out, at):
-    """The same for a processor without AVX-512."""
-    for k in range(16):
-        out[at] = arena[first + k]
-        at += (bits >> k) & 1
-    return at
-
-
-_COMPRESSES = get_host_cpu_features().get("avx512f")
-write_sixteen = _compressing(few=False) if _COMPRESSES else _pick_sixteen
-write_few = _compressing(few=True) if _COMPRESSES else _pick_sixteen
 
 
 @intrinsic

@@ -19,7 +19,7 @@ Rule: a column has the type of its attribute before its address comes here.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -28,44 +28,93 @@ import numpy.typing as npt
 from contentcast.matching.index.cells.filing import Filing
 from contentcast.matching.index.machine.arrow_arrays import buffer_of, column_at, offset_of, validity
 from contentcast.matching.index.machine.raw_arrays import address_of, byte_line, int_line, long_line, longs
-from contentcast.matching.index.matching.kernel_call import EVENTS, EVENTS_SIZE
+from contentcast.matching.index.matching.kernel_call import (
+    BITS,
+    CODER_ROW,
+    EVENTS,
+    EVENTS_SIZE,
+    FLOATS,
+    LONGS,
+    NUMBERS,
+    PLACE,
+    SHIFT,
+    SORT,
+    TEXTS,
+    TO,
+    USE,
+    address_numbers,
+)  # fmt: skip
 from contentcast.matching.index.values.dictionaries import ABSENT_KEY, FIRST
 from contentcast.matching.index.values.hash_tables import code_keys, code_texts
 from contentcast.matching.index.values.order_codes import look_up_keys
-from contentcast.model.values.keys import KEYED
 
 Ints = npt.NDArray[np.int64]
 
-SORT, PLACE, USE, TO, SHIFT, NUMBERS = range(6)
-CODER_ROW: Final = NUMBERS + 6
-TEXTS, LONGS, FLOATS, BITS = range(4)
-"""Sorts of columns: texts and bytes, 64-bit numbers and times, floats, truth values."""
 EQUAL, ORDER, KEY = range(3)
 """What a column is encoded for: tests of equality, ranges, sets of ranges."""
-_SORTS: Final = {"float": FLOATS, "bool": BITS}
+_SORTS: Final = {"int": LONGS, "timestamp": LONGS, "float": FLOATS, "bool": BITS}
+_NO_NUMBERS: Final = (0,) * (CODER_ROW - NUMBERS)
 _LINE: Final = 8
 """Numbers in a line of the cache; each array begins one."""
 _ARRAYS: Final = 5
 """Arrays that are written in the piece."""
 
 
-def coders_of(filing: Filing, code_column: dict[str, int], key_column: dict[str, int]) -> Ints:
-    """The coders of an index as it is; the first row says how many words, columns of order codes and of keys there are."""
-    space, attributes = filing.attributes.space, filing.attributes
-    place = {name: at for at, name in enumerate(space.names)}
-    sorts = {name: _SORTS.get(kind.name, LONGS if kind.name in KEYED else TEXTS) for name, kind in space.kinds.items()}
-    rows = [[filing.plan.words, len(code_column), len(key_column)]]
-    for name, each in attributes.dictionaries.items():
-        if each.bits:  # else no entry uses it yet
-            rows.append([sorts[name], place[name], EQUAL, each.word, each.shift, *each.table().numbers()])
-    for name, at in code_column.items():
-        coding = filing.order_codes[name]
-        marks, (heads, shift) = coding.marks(filing.plan.cuts(name)), coding.heads()
-        found = [number for each in (marks, heads) for number in (each.__array_interface__["data"][0], len(each))]
-        rows.append([sorts[name], place[name], ORDER, at, shift, *found])
-    for name, at in key_column.items():
-        rows.append([sorts[name], place[name], KEY, at, 0])
-    return np.array([row + [0] * (CODER_ROW - len(row)) for row in rows], np.int64)
+class Columns(NamedTuple):
+    """The columns of an encoded batch by attribute: order codes, keys, and text answers."""
+
+    codes: dict[str, int]
+    keys: dict[str, int]
+    texts: dict[str, int]
+
+
+class Coders(NamedTuple):
+    """The rows, of which the first says how many words, columns of order codes and of keys there are; those of the order codes
+    and then of the keys are the last ones. `made_of[i]`: what row i was made of; the same objects make the same row. The arrays
+    are kept by these objects and by the filing.
+    """
+
+    rows: Ints
+    made_of: list[Any]
+    sources: list[tuple[int, str]]
+    """Use and attribute of each row but the first."""
+
+
+def coders_of(filing: Filing, columns: Columns, before: Coders | None) -> Coders:
+    """The coders of an index as it is. Of those before, which are of the same filing, the rows are taken that are the same."""
+    dictionaries = filing.attributes.dictionaries
+    sources = [(EQUAL, name) for name, each in dictionaries.items() if each.bits]  # without bits no entry uses it yet
+    sources += [(ORDER, name) for name in columns.codes]
+    sources += [(KEY, name) for name in columns.keys]
+    made_of: list[Any] = [None]
+    for use, name in sources:
+        if use == EQUAL:
+            made_of.append(dictionaries[name].table().numbers())
+        elif use == ORDER:
+            made_of.append((filing.order_codes[name].marks(filing.plan.cuts(name)), filing.order_codes[name].heads()))
+        else:
+            made_of.append(None)
+    if before is not None and before.sources == sources:
+        rows = before.rows.copy()
+        for at, (mine, known) in enumerate(zip(made_of, before.made_of, strict=True)):
+            if mine is not known and (type(mine) is list or mine[0] is not known[0] or mine[1] is not known[1]):
+                rows[at] = _coder(filing, columns, *sources[at - 1], mine)
+        return Coders(rows, made_of, sources)
+    made = [[filing.plan.words, len(columns.codes), len(columns.keys), 0, 0, *_NO_NUMBERS]]
+    made += [_coder(filing, columns, *source, mine) for source, mine in zip(sources, made_of[1:], strict=True)]
+    return Coders(np.array(made, np.int64), made_of, sources)
+
+
+def _coder(filing: Filing, columns: Columns, use: int, name: str, made_of: Any) -> list[int]:
+    kind, place = filing.attributes.space.kinds[name], filing.attributes.numbers[name]
+    sort = _SORTS.get(kind.name, TEXTS)
+    if use == EQUAL:
+        dictionary = filing.attributes.dictionaries[name]
+        return [sort, place, use, dictionary.word, dictionary.shift, *made_of]
+    if use == KEY:
+        return [sort, place, use, columns.keys[name], 0, *_NO_NUMBERS]
+    marks, (heads, shift) = made_of
+    return [sort, place, use, columns.codes[name], shift, *address_numbers(marks)[:2], *address_numbers(heads)[:2], 0, 0]
 
 
 def piece_size(coders: Ints, count: int) -> int:

@@ -41,12 +41,12 @@ def encode(
     """
     space = views.filing.attributes.space
     places = _IN_PLACE if records.schema.equals(space.arrow_schema) else _places(space, records)
-    piece = np.empty(piece_size(views.coders, records.num_rows), np.int64)
+    piece = np.empty(piece_size(views.coders.rows, records.num_rows), np.int64)
     batch, _held = exported(records)
-    address = encode_columns(views.coders, places, batch, records.num_rows, _AT_NO_TEXTS, piece)
+    address = encode_columns(views.coders.rows, places, batch, records.num_rows, _AT_NO_TEXTS, piece)
     if address < 0:
         raise EventError(f"event {~address}: NaN is not a value; leave it null if it is unknown")
-    if not views.text_column:
+    if not views.columns.texts:
         return (piece,), address
     with guard:
         texts = _text_answers(views, records, limits)
@@ -68,12 +68,12 @@ def _text_answers(views: Views, records: pa.RecordBatch, limits: Limits) -> tupl
     """For each text column the row of each value among the answers, and the answers."""
     attributes, names = views.filing.attributes, records.schema.names
     answers = attributes.answers
-    values = np.full((len(views.text_column), records.num_rows), -1, np.int64)
+    values = np.full((len(views.columns.texts), records.num_rows), -1, np.int64)
     if answers.count > limits.most_remembered:
         answers.forget()
-    for name in views.text_column:  # all of them first: one may have to forget what the others know
+    for name in views.columns.texts:  # all of them first: one may have to forget what the others know
         attributes.texts[name].catch_up()
-    for name, at in views.text_column.items():
+    for name, at in views.columns.texts.items():
         if name in names:
             values[at] = attributes.texts[name].rows_of(records.column(names.index(name)))
     return values, answers.holds_start, answers.fails_start, answers.holds, answers.fails, np.array([answers.most])

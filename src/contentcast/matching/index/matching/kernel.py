@@ -27,6 +27,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from contentcast.matching.index.machine.compaction import write_few, write_sixteen
 from contentcast.matching.index.machine.hashing import spread
 from contentcast.matching.index.machine.layout import (
     ABSENT_CODE,
@@ -80,8 +81,6 @@ from contentcast.matching.index.machine.simd import (
     pass_word_range,
     pass_word_range_low,
     prefetch,
-    write_few,
-    write_sixteen,
 )
 from contentcast.matching.index.matching.cell_tests import (
     Lists,
@@ -180,7 +179,7 @@ def match(groups, cells, bits, events, begin, end, results, ends, largest, most,
         for group in range(len(gates)):
             # 1. Open cells.
             gate, arg, table = gates[group], args[group], tables[group]
-            many = 0
+            many = np.int64(0)  # a plain 0 would be a type of its own at first, and the functions below be compiled for it too
             if gate == GATE_EQUAL:
                 mask, shift, last_slot = masks[group], shifts[group], INDEX(sizes[group] - 1)
                 for event in range(INDEX(first), INDEX(last)):

@@ -3,8 +3,8 @@
 The arrays of an index are handed over once: their addresses and shapes stand in one array, the header, which is good until the
 index changes; those of an encoded batch in another one. Whoever calls keeps the arrays alive.
 
-    header   largest cell, ids that a cell writes at most, words, columns of codes and of keys; per column 1 if its values are
-             floats; per scale its shift and steps; then address and two lengths of each array of Groups, Cells, Bits, scales
+    header   largest cell, ids that a cell writes at most, words, columns of codes and of keys; where the coders stand, and how
+             many they are (`coders`); then address and two lengths of each array of Groups, Cells, Bits
 """
 
 # mypy: ignore-errors
@@ -24,9 +24,14 @@ from contentcast.matching.index.matching import kernel
 from contentcast.matching.index.values.dictionaries import ABSENT_KEY
 from contentcast.matching.index.values.order_codes import look_up_keys
 
-LARGEST_CELL, MOST_OUTPUT, WORDS, CODE_COLUMNS, KEY_COLUMNS, FLOATS = range(6)
+LARGEST_CELL, MOST_OUTPUT, WORDS, CODE_COLUMNS, KEY_COLUMNS, CODERS, CODER_COUNT, STRUCTS = range(8)
 """Places in the header: entries of the largest cell, ids that a cell writes at most, words of an event, columns of order codes
-and of keys; from FLOATS on one flag for each column."""
+and of keys, the coders; from STRUCTS on the addresses."""
+SORT, PLACE, USE, TO, SHIFT, NUMBERS = range(6)
+"""Places in a coder: see `coders`."""
+CODER_ROW = NUMBERS + 6
+TEXTS, LONGS, FLOATS, BITS = range(4)
+"""Sorts of columns: texts and bytes, 64-bit numbers and times, floats, truth values."""
 MOST_NUMBERS = 1 << 20
 """More numbers than any header has."""
 ONE_NUMBERS = 4
@@ -49,27 +54,35 @@ def _offsets(struct: Any) -> Any:
 
 
 _GROUPS, _CELLS, _BITS, EVENTS, _TEXTS = (_offsets(each) for each in (Groups, Cells, Bits, Events, Texts))
-_GROUPS_SIZE, _CELLS_SIZE, _BITS_SIZE = (3 * len(each._fields) for each in (Groups, Cells, Bits))
+_GROUPS_SIZE, _CELLS_SIZE = 3 * len(Groups._fields), 3 * len(Cells._fields)
 EVENTS_SIZE, _TEXTS_SIZE = 3 * len(Events._fields), 3 * len(Texts._fields)
-_INT32 = {("Cells", "arena"), ("Bits", "ids"), ("Events", "codes"), ("Events", "ranks")}
-_INT32 |= {(struct, name) for struct in ("Events", "Texts") for name in ("holds", "fails")}
+_OF_32 = {
+    Groups: (),
+    Cells: ("arena",),
+    Bits: ("ids",),
+    Events: ("codes", "ranks", "holds", "fails"),
+    Texts: ("holds", "fails"),
+}
 """The fields whose arrays are of 32-bit numbers; all others are of 64 bits."""
 
 
 def struct_addresses(struct: Any) -> list[int]:
     """Address and two lengths of the array of each field."""
-    for name, array in struct._asdict().items():
-        assert array.dtype == (np.int32 if (type(struct).__name__, name) in _INT32 else np.int64), name
+    of_32 = _OF_32[type(struct)]
+    for name, array in zip(struct._fields, struct, strict=True):
+        assert array.dtype == (np.int32 if name in of_32 else np.int64), name
     return addresses(struct)
 
 
 def addresses(arrays: Iterable[Any]) -> list[int]:
     """Address and two lengths of each array."""
-    found: list[int] = []
-    for array in arrays:
-        assert array.flags.c_contiguous
-        found += (array.__array_interface__["data"][0], array.shape[0], array.shape[1] if array.ndim > 1 else 1)
-    return found
+    return [number for array in arrays for number in address_numbers(array)]
+
+
+def address_numbers(array: Any) -> tuple[int, int, int]:
+    """To ask NumPy for an address takes a microsecond."""
+    assert array.flags.c_contiguous
+    return array.__array_interface__["data"][0], array.shape[0], array.shape[1] if array.ndim > 1 else 1
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -94,11 +107,11 @@ def _short_plane(header, at):
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _index_arrays(header):
-    """The structs whose arrays stand in a header, and where the order codes begin in it.
+    """The structs whose arrays stand in a header.
 
     Each field is read at its own offset, by name: a field that is added to a struct and forgotten here does not compile.
     """
-    at = FLOATS + header[CODE_COLUMNS] + header[KEY_COLUMNS] + header[CODE_COLUMNS]
+    at = STRUCTS
     groups = Groups(
         gate=_line(header, at + _GROUPS.gate), arg=_line(header, at + _GROUPS.arg), mask=_line(header, at + _GROUPS.mask),
         table=_line(header, at + _GROUPS.table), size=_line(header, at + _GROUPS.size), shift=_line(header, at + _GROUPS.shift),
@@ -123,14 +136,14 @@ def _index_arrays(header):
         ids=_short_line(header, at + _BITS.ids), words=_line(header, at + _BITS.words),
         entries=_plane(header, at + _BITS.entries), flags=_line(header, at + _BITS.flags),
     )  # fmt: skip
-    return groups, cells, bits, at + _BITS_SIZE
+    return groups, cells, bits
 
 
 @nb.njit(nogil=True, cache=True)
 def match_many(header_at, batch_at, begin, end, out, ends, streaming, stamps):
     """`kernel.match` for an index and a batch, both given by the address of their addresses."""
     header, batch = long_line(header_at, MOST_NUMBERS), long_line(batch_at, EVENTS_SIZE)
-    groups, cells, bits, _ = _index_arrays(header)
+    groups, cells, bits = _index_arrays(header)
     events = Events(
         words=_plane(batch, EVENTS.words), codes=_short_plane(batch, EVENTS.codes), ranks=_short_plane(batch, EVENTS.ranks),
         keys=_plane(batch, EVENTS.keys), text_value=_plane(batch, EVENTS.text_value),
@@ -157,18 +170,21 @@ def match_one(at):
     header, out, numbers_at = long_line(given[0], MOST_NUMBERS), long_line(given[1], given[2]), at + 8 * ONE_NUMBERS
     words, coded, keyed, largest = header[WORDS], header[CODE_COLUMNS], header[KEY_COLUMNS], header[LARGEST_CELL]
     numbers = long_line(numbers_at, words + coded + keyed)
-    groups, cells, bits, order_codes = _index_arrays(header)
+    groups, cells, bits = _index_arrays(header)
     texts = long_line(given[3], _TEXTS_SIZE + 1)
     text_columns, most_texts = texts[_TEXTS_SIZE], _line(texts, _TEXTS.most_texts)
-    size = kernel.scratch_size(groups, bits, most_texts[0], 1, largest, 0)
+    none, one = np.int64(0), np.int64(1)  # plain ones would be types of their own, and the kernel be compiled for them too
+    size = kernel.scratch_size(groups, bits, most_texts[0], one, largest, none)
     scratch = np.empty(size + 2 * coded + keyed + 2, np.int64)
     mine = address_of(scratch) + 8 * size
     keys, codes, ranks = mine, mine + 8 * (coded + keyed), mine + 8 * (coded + keyed) + 4 * coded
     ends, nothing = mine + 8 * (2 * coded + keyed), mine + 8 * (2 * coded + keyed + 1)
     key_line, floats = long_line(keys, coded + keyed), numbers.view(np.float64)
+    coders = longs(header[CODERS], header[CODER_COUNT], CODER_ROW)
+    first_coder = header[CODER_COUNT] - coded - keyed
     for column in range(coded + keyed):
         key = numbers[words + column]
-        if header[FLOATS + column]:
+        if coders[first_coder + column, SORT] == FLOATS:
             number = floats[words + column]
             if number != number:
                 key = np.int64(ABSENT_KEY)
@@ -177,9 +193,10 @@ def match_one(at):
                 key = key if key >= 0 else key ^ np.int64(0x7FFFFFFFFFFFFFFF)
         key_line[column] = key
     for column in range(coded):
-        coding = order_codes + 6 * column
+        coder = first_coder + column
         look_up_keys(
-            _plane(header, coding), _short_line(header, coding + 3), header[FLOATS + coded + keyed + column],
+            longs(coders[coder, NUMBERS], coders[coder, NUMBERS + 1], 2),
+            int_line(coders[coder, NUMBERS + 2], coders[coder, NUMBERS + 3]), coders[coder, SHIFT],
             long_line(keys + 8 * column, 1), int_line(codes + 4 * column, 1), int_line(ranks + 4 * column, 1),
         )  # fmt: skip
     events = Events(
@@ -189,7 +206,7 @@ def match_one(at):
         holds=_short_line(texts, _TEXTS.holds), fails=_short_line(texts, _TEXTS.fails), most_texts=most_texts,
     )  # fmt: skip
     last, no_stamps = long_line(ends, 1), long_line(nothing, 0)
-    if kernel.match(groups, cells, bits, events, 0, 1, out, last, largest, 0, no_stamps, scratch) == 0:
+    if kernel.match(groups, cells, bits, events, none, one, out, last, largest, none, no_stamps, scratch) == 0:
         scratch[0] = 0
         return np.int64(-1)
     count = last[0]

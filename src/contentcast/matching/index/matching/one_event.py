@@ -25,32 +25,25 @@ FIRST_CAPACITY: Final = 512
 """Ids that a call has room for at first."""
 
 
-class SingleMatcher:
-    """Good until the index changes."""
+class Places:
+    """Where each value of an event goes among the numbers that the kernel gets, and what it must be like.
 
-    def __init__(self, views: Views, guard: AbstractContextManager[Any], limits: Limits) -> None:
-        filing, attributes = views.filing, views.filing.attributes
-        kinds = attributes.space.kinds
-        coded, keyed = list(views.code_column), list(views.key_column)
-        self._views = views
-        self._capacity = FIRST_CAPACITY
-        self._limits = limits
-        self._idle: list[_Scratch] = []
-        self._space = attributes.space
-        self._guard = guard
-        self._text_indexes = attributes.texts
-        self._answers = attributes.answers
-        self._known = _Known(self._answers, [{} for _ in views.text_column])
-        self._several = filing.store.several_count > 0
-        words = filing.plan.words
-        self._texts: dict[str, tuple[dict[Any, int] | None, int, int, Any]] = {}
+    It stays while subscriptions come and go, as long as they compare the same attributes (`signature`).
+    """
+
+    def __init__(self, views: Views, signature: tuple[Any, ...]) -> None:
+        attributes, kinds = views.filing.attributes, views.filing.attributes.space.kinds
+        coded, keyed, texts = (list(each) for each in views.columns)
+        words = views.filing.plan.words
+        self.signature = signature
+        self.texts: dict[str, tuple[dict[Any, int] | None, int, int, Any]] = {}
         """Texts without text tests: codes (None if no subscription compares it), word, shift, and the values that are allowed
         (None if all are).
         """
-        self._floats: dict[str, tuple[int, float, float]] = {}
-        self._ints: dict[str, tuple[int, int, int]] = {}
+        self.floats: dict[str, tuple[int, float, float]] = {}
+        self.ints: dict[str, tuple[int, int, int]] = {}
         """Numbers that are not compared for equality: their place, and the bounds of their domain."""
-        self._others: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int], int, Any, Any, Any]] = {}
+        self.others: dict[str, tuple[Any, Any, int, int, dict[Any, int] | None, list[int], int, Any, Any, Any]] = {}
         """All attributes: the values' own type, the kind, word, shift and codes to compare, places of the value as a number,
         the column of its text tests or -1, the bounds of its domain or None, and the values that are allowed or None.
         """
@@ -59,24 +52,63 @@ class SingleMatcher:
             used = dictionary if dictionary is not None and dictionary.bits else None
             word, shift = (used.word, used.shift) if used is not None else (0, 0)
             codes = used.codes if used is not None else None
-            column = views.text_column.get(name, -1)
+            column = views.columns.texts.get(name, -1)
             low, high, allowed = _domain(attributes.space[name])
             if kind.name == "string" and column < 0:
-                self._texts[name] = codes, word, shift, allowed
+                self.texts[name] = codes, word, shift, allowed
             places = [words + coded.index(name)] if name in coded else []
             places += [words + len(coded) + keyed.index(name)] if name in keyed else []
             if codes is None and len(places) == 1 and allowed is None:
                 if kind.name == "float":
-                    self._floats[name] = places[0], -inf if low is None else low, inf if high is None else high
+                    self.floats[name] = places[0], -inf if low is None else low, inf if high is None else high
                 elif kind.name == "int":
                     least = ABSENT_KEY + 1 if low is None else max(low, ABSENT_KEY + 1)
-                    self._ints[name] = places[0], least, INT_GREATEST if high is None else high
-            self._others[name] = type(kind.least), kind, word, shift, codes, places, column, low, high, allowed
+                    self.ints[name] = places[0], least, INT_GREATEST if high is None else high
+            self.others[name] = type(kind.least), kind, word, shift, codes, places, column, low, high, allowed
         floats = [kinds[name].name == "float" for name in (*coded, *keyed)]
-        formats = "q" * words + "".join("d" if each else "q" for each in floats) + "q" * len(views.text_column)
-        self._pack_into = struct.Struct("<" + formats).pack_into
-        self._blank = [0] * words + [float("nan") if each else ABSENT_KEY for each in floats] + [-1] * len(views.text_column)
-        self._text_place = words + len(floats)
+        formats = "q" * words + "".join("d" if each else "q" for each in floats) + "q" * len(texts)
+        self.pack_into = struct.Struct("<" + formats).pack_into
+        self.blank = [0] * words + [float("nan") if each else ABSENT_KEY for each in floats] + [-1] * len(texts)
+        self.text_place = words + len(floats)
+
+    @classmethod
+    def of(cls, views: Views, before: Places | None) -> Places:
+        dictionaries = views.filing.attributes.dictionaries
+        bits = [(each.word, each.shift, each.bits) for each in dictionaries.values()]
+        signature = views.filing, bits, views.columns
+        return before if before is not None and before.signature == signature else cls(views, signature)
+
+
+class SingleMatcher:
+    """Good until the index changes. `before`: the one that was, from which it takes what has not changed."""
+
+    def __init__(
+        self, views: Views, guard: AbstractContextManager[Any], limits: Limits, before: SingleMatcher | None = None
+    ) -> None:
+        attributes = views.filing.attributes
+        self._views = views
+        self._capacity = FIRST_CAPACITY
+        self._limits = limits
+        self._idle: list[_Scratch] = []
+        self._space = attributes.space
+        self._guard = guard
+        self._text_indexes = attributes.texts
+        self._answers = attributes.answers
+        self._several = views.filing.store.several_count > 0
+        places = Places.of(views, None if before is None else before._places)
+        self._places: Places = places
+        self._texts, self._floats, self._ints, self._others = places.texts, places.floats, places.ints, places.others
+        self._pack_into, self._blank, self._text_place = places.pack_into, places.blank, places.text_place
+        with guard:
+            for each in attributes.texts.values():
+                each.catch_up()
+            same = before is not None and before._places is places and before._known.age == self._answers.age
+            rows = before._known.rows if before is not None and same else [{} for _ in views.columns.texts]
+            self._known: _Known = _Known(self._answers, rows)
+        if before is not None and before._places is places:
+            self._idle = before._idle
+            for scratch in self._idle:
+                scratch.given[0] = views.header_at
 
     @overload
     def match(self, event: Mapping[str, Any]) -> list[int]: ...
@@ -137,7 +169,7 @@ class SingleMatcher:
             try:
                 scratch = self._idle.pop()
             except IndexError:
-                scratch = _Scratch(self._views.header, len(numbers), self._capacity)
+                scratch = _Scratch(self._views.header_at, len(numbers), self._capacity)
             if scratch.known is not known:
                 scratch.known, scratch.given[3] = known, known.address
             self._pack_into(scratch.bytes, 8 * ONE_NUMBERS, *numbers)
@@ -196,12 +228,12 @@ class _Scratch:
 
     __slots__ = ("address", "bytes", "given", "known", "out")
 
-    def __init__(self, header: Any, count: int, room: int) -> None:
+    def __init__(self, header_at: int, count: int, room: int) -> None:
         self.bytes, self.out = bytearray(8 * (ONE_NUMBERS + count)), np.empty(room, np.int64)
         self.known: _Known | None = None
         self.given = memoryview(self.bytes).cast("q")
         self.address = _address(np.frombuffer(self.bytes, np.int64))
-        self.given[0], self.given[1], self.given[2] = _address(header), _address(self.out), room
+        self.given[0], self.given[1], self.given[2] = header_at, _address(self.out), room
 
 
 def _address(array: Any) -> int:

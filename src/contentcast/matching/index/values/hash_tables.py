@@ -49,13 +49,13 @@ class KeyTable:
     direct: Any = field(default_factory=lambda: np.zeros(0, np.int32))
     least: int = 0
     count: int = 0
-    _numbers: Ints | None = None
+    _numbers: list[int] | None = None
 
-    def numbers(self) -> Ints:
+    def numbers(self) -> list[int]:
         """The table as kernels get it: its arrays by address. Good until keys are added; the table keeps the arrays."""
         if self._numbers is None:
             at = [each.__array_interface__["data"][0] for each in (self.keys, self.codes, self.direct)]
-            self._numbers = np.array([at[0], len(self.keys), at[1], at[2], len(self.direct), self.least], np.int64)
+            self._numbers = [at[0], len(self.keys), at[1], at[2], len(self.direct), self.least]
         return self._numbers
 
     def add(self, keys: Ints, first_code: int) -> None:
@@ -80,7 +80,7 @@ class KeyTable:
     def look_up(self, keys: Ints, column: pa.Array | None, word: Ints, shift: int) -> None:
         """word[i] |= code of keys[i] << shift. Where the column is null, the code is 0."""
         address, _held = (0, None) if column is None else exported(column)
-        code_keys(self.numbers(), keys if keys.flags.writeable else keys.copy(), address, word, shift)
+        code_keys(np.array(self.numbers()), keys if keys.flags.writeable else keys.copy(), address, word, shift)
 
 
 @dataclass(slots=True)
@@ -95,13 +95,13 @@ class TextTable:
     text: Any = field(default_factory=lambda: np.zeros(_PADDING, np.uint8))
     starts: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
     count: int = 0
-    _numbers: Ints | None = None
+    _numbers: list[int] | None = None
 
-    def numbers(self) -> Ints:
+    def numbers(self) -> list[int]:
         """The table as kernels get it: its arrays by address. Good until texts are added; the table keeps the arrays."""
         if self._numbers is None:
             found = [(each.__array_interface__["data"][0], len(each)) for each in (self.slots, self.text, self.starts)]
-            self._numbers = np.array(found, np.int64).reshape(-1)
+            self._numbers = [number for pair in found for number in pair]  # whole, or not at all if this breaks off
         return self._numbers
 
     def add(self, values: list[Any]) -> None:
@@ -121,7 +121,7 @@ class TextTable:
         """word[i] |= code of the column's text i << shift. The text with the number n has the code first_code + n."""
         if len(column):
             address, _held = exported(column)
-            code_texts(self.numbers(), first_code, address, word, shift)
+            code_texts(np.array(self.numbers()), first_code, address, word, shift)
 
 
 def frozen(array: Any) -> Any:

@@ -242,7 +242,7 @@ def _living(table, pieces, links):
 
 @nb.njit(nogil=True, cache=True)
 def _unlink(table, how, text, length, number):
-    piece, _ = _piece_of(table, how, _hash(text, 0, length, how), text, 0, length)
+    piece, _ = _piece_of(table, how, _hash(text, np.int64(0), length, how), text, np.int64(0), length)
     before, at = np.int64(-1), table.link[piece] if piece >= 0 else np.int64(-1)
     while at >= 0 and table.number[at] != number:
         before, at = at, table.following[at]
