@@ -183,7 +183,7 @@ class MatchIndex:
         errors: dict[int, ContentcastError] = dict(table.refused)
         if on_error == "reject":
             errors = {**self._taken(given), **errors}
-        elif errors:
+        elif errors and not isinstance(predicates, PredicateTable):  # a table says itself what it could not read
             raise _which(errors, given)
         texts = predicates if isinstance(predicates, (list, tuple)) and len(predicates) <= TEXTS_KEPT else None
         if not errors:

@@ -166,7 +166,11 @@ def test_parse_prints_the_structure(space: str) -> None:
             "space.json",
             "line 1, column 1: trades has no attribute 'prise'; did you mean 'price'?\n    prise < 5\n    ^",
         ),
-        ("price < 5", "nowhere.json", "there is no space file nowhere.json"),
+        (
+            "price < 5",
+            "nowhere.json",
+            "there is no space file nowhere.json; `contentcast space EVENTS --out nowhere.json` makes one",
+        ),
         ("price < 5", ".", ". cannot be read: Is a directory"),
     ],
 )

@@ -98,7 +98,14 @@ async def _publish(
     async with connect(broker, on_change=tell_changes, **options) as client:
         if declared is not None:
             await client.declare(declared)
-        known = await client.space(space)
+        try:
+            known = await client.space(space)
+        except ContentcastError as reason:
+            if "is declared" not in str(reason):
+                raise
+            made = f"{space}.toml"
+            look = f"contentcast space {' '.join(files)} --name {space} --out {made}"
+            raise ContentcastError(f"{reason} (`{look}` makes one by looking; then --declare {made})") from None
         async for batch in _batches(files, known, 0 if sent else rate, how):
             for each in batch.rejected:
                 if (rejected := rejected + 1) <= TOLD:

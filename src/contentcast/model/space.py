@@ -234,7 +234,7 @@ class Space:
         except ContentcastError as reason:
             raise SpaceError(str(reason)) from None
         except FileNotFoundError:
-            raise SpaceError(f"there is no space file {path}") from None
+            raise SpaceError(f"there is no space file {path}; `contentcast space EVENTS --out {path}` makes one") from None
         except OSError as reason:
             raise SpaceError(f"{path} cannot be read: {reason.strerror}") from None
         except RecursionError:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Unpack
 
 import pyarrow as pa
+import pyarrow.parquet
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -56,6 +57,7 @@ PACKAGES: Final = {
     "avro": "org.apache.spark:spark-avro_2.13:{version}",
 }
 """Of Spark, for formats that do not come with it."""
+NANOS_AS_LONG: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _NO_FORMAT: Final = re.compile("DATA_SOURCE_NOT_FOUND|DATA_SOURCE_NOT_ENABLED")
 
 
@@ -231,6 +233,8 @@ def read_events(
             return Ingested(files.select(F.col("path").alias(FILE), CONTENT), CsvFiles(wide, _set_aside(how)), space, on_error)
         case "parquet" | "orc" if not stream:
             _check_no_empty_file(given, found)
+            if found == "parquet" and _has_nanoseconds(given):
+                spark.conf.set(NANOS_AS_LONG, "true")  # else Spark refuses the file; a long is a number since 1970
         case "parquet" | "orc":
             reader = _reader(spark, stream, found, options).schema(_known_schema(spark, given[0], found, space))
             return ingest(reader.load(given[0]), space, **how)
@@ -295,6 +299,22 @@ def _check_no_empty_file(paths: list[str], format: str) -> None:
         for path in inside:
             if path.is_file() and not path.name.startswith((".", "_")) and path.stat().st_size == 0:
                 raise EventError(f"{path} cannot be read: it is empty, not even without events; remove it or write it again")
+
+
+def _has_nanoseconds(paths: list[str]) -> bool:
+    """Does the first file have timestamps in nanoseconds?"""
+    for each in paths:
+        if "://" in each:
+            continue
+        inside = sorted(Path(each).rglob("*.parquet") if Path(each).is_dir() else map(Path, glob(each, recursive=True)))
+        for path in inside:
+            if path.is_file() and not path.name.startswith((".", "_")):
+                try:
+                    schema = pyarrow.parquet.read_schema(path)
+                except (pa.ArrowException, OSError):
+                    return False  # Spark says what is wrong with it
+                return any(pa.types.is_timestamp(field.type) and field.type.unit == "ns" for field in schema)
+    return False
 
 
 def _csv_extra(spark: SparkSession, paths: list[str], space: Space) -> dict[str, str]:

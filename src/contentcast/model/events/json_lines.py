@@ -34,6 +34,7 @@ CUT_INTO: Final = 8
 """A piece that is refused is cut into so many."""
 FEWEST_LINES: Final = 16
 """Fewer are read carefully at once: a call of Arrow's reader costs as much as ten of them."""
+QUICK_KINDS: Final = frozenset(["string", "int", "float", "bool", "timestamp", "bytes"])
 EXACT: Final = 2.0**53
 """From here on a double may stand for several ints."""
 
@@ -131,7 +132,11 @@ class _Reader:
         return False
 
     def _schema(self, example: Mapping[str, Any], given_flat: set[str]) -> pa.Schema | None:
-        """The columns as these lines write them; None if an attribute is inside of another."""
+        """The columns as these lines write them; None if an attribute is inside of another, or of a kind that only the careful
+        way reads: Arrow would round the ints in a list of floats.
+        """
+        if any(kind.name not in QUICK_KINDS for kind in self.space.kinds.values()):
+            return None
         tree: dict[str, Any] = {}
         for name, kind in self.space.kinds.items():
             path = [name] if name in given_flat else name.split(".")

@@ -128,6 +128,13 @@ def test_strict_adding_says_which_of_5000_was_wrong() -> None:
     assert len(index) == 0
 
 
+def test_a_table_that_was_parsed_leaves_out_what_it_refused() -> None:
+    table = cc.parse_many(TRADES, ["price < 9", "prise < 9"], on_error="reject")
+    index = cc.MatchIndex(TRADES)
+    assert list(index.add_many([1, 2], table)) == [2]
+    assert index.match(EVENT) == [1]
+
+
 # --- explain
 
 
