@@ -15,7 +15,7 @@ from contentcast.live.client.client import Advertised, Client
 from contentcast.live.client.connecting import connect
 from contentcast.live.client.durable import DurableSubscription
 from contentcast.live.client.publishing import Receipt
-from contentcast.live.client.subscribing import Stream, Subscription
+from contentcast.live.client.subscribing import Batches, Stream, Subscription
 from contentcast.model import ContentcastError, EventBatch, Space
 
 T = TypeVar("T")
@@ -65,6 +65,17 @@ class SyncSubscription:
         if not isinstance(self.inside, DurableSubscription):
             raise ContentcastError("only a durable subscription has numbers; subscribe with durable=NAME")
         return self.inside
+
+
+class SyncBatches(Iterator[EventBatch]):
+    """`for batch in client.batches(...)`."""
+
+    def __init__(self, stream: Batches, each: Iterator[EventBatch]) -> None:
+        self.stream = stream
+        self._each = each
+
+    def __next__(self) -> EventBatch:
+        return next(self._each)
 
 
 class SyncClient:
@@ -140,8 +151,17 @@ class SyncClient:
         """`for event in client.events("trades", "price < 120")`; subscribed before this returns."""
         return self._iterate(self._client.events(space, predicate, **options))
 
-    def batches(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Iterator[EventBatch]:
-        return self._iterate(self._client.batches(space, predicate, **options))
+    def batches(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> SyncBatches:
+        stream = self._client.batches(space, predicate, **options)
+        return SyncBatches(stream, self._iterate(stream))
+
+    def numbered(self, batches: Iterator[EventBatch]) -> Iterator[tuple[int, EventBatch]]:
+        """Batches of a durable subscription, each with the number of its first event."""
+        if not isinstance(batches, SyncBatches):
+            raise ContentcastError("numbered takes what batches(..., durable=NAME) returns")
+        for batch in batches:
+            assert isinstance(batches.stream.subscription, DurableSubscription)
+            yield batches.stream.subscription.position - len(batch) + 1, batch
 
     def _iterate(self, stream: Stream[T]) -> Iterator[T]:
         self.call(stream.ready())

@@ -148,6 +148,17 @@ class Durables:
             del self._asked[effect.subscriptions]
         session.connection.send(Done(request, {**document, "holds_at": list(effect.brokers), "lacking": list(effect.lacking)}))
 
+    def place(self, session: Session, name: str, acknowledge: int) -> dict[str, Any]:
+        """Where a durable subscription of this identity stands, also if nobody is there for it; acknowledges up to a number."""
+        router = self._durable(name)
+        id, _ = self.identify(session, name)
+        if router.home.subscription(id) is None:
+            raise ContentcastError(f"broker {self._host.name} has no durable subscription {name!r}; subscribe first")
+        if acknowledge:
+            self._host.handle(Acknowledged(id, acknowledge))
+        acknowledged, numbered = router.home.place(id)
+        return {"acknowledged": acknowledged, "numbered": numbered, "last": router.home.last_on_disk(id)}
+
     # --- going
 
     def lost(self, session: Session) -> None:

@@ -211,6 +211,11 @@ class Home:
         held = self._held.get(number)
         return (0, 0) if held is None else (held.said, held.numbered)
 
+    def last_on_disk(self, number: int) -> int:
+        """The last number whose event can be handed over, now or before it was acknowledged."""
+        held = self._held.get(number)
+        return 0 if held is None else held.on_disk
+
     @property
     def count(self) -> int:
         return len(self._held)

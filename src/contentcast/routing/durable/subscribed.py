@@ -47,6 +47,8 @@ class Subscribed:
     """Batches that were handed to the client that is here, each with the number of its first event."""
     ahead: deque[Batch] = field(default_factory=deque)
     """Batches that are on disk and were not handed over."""
+    on_disk: int = 0
+    """The last number of a batch that is on disk."""
     nbytes: int = 0
     present: bool = False
     given: int = 0
@@ -77,11 +79,13 @@ class Subscribed:
 
     def add(self, batch: Batch) -> None:
         self.ahead.append(batch)
+        self.on_disk = batch.last
         self.nbytes += batch_bytes(batch.events)
 
     def acknowledge(self, upto: int) -> None:
         self.acknowledged = max(self.acknowledged, upto)
         self.said = max(self.said, upto)
+        self.on_disk = max(self.on_disk, upto)
         self.drop(self.acknowledged)
 
     def drop(self, upto: int) -> None:

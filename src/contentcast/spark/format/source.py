@@ -3,6 +3,7 @@
     spark.read.format("contentcast").option("scenario", "market").option("events", 1_000_000).load()
     spark.readStream.format("contentcast").option("scenario", "market").option("rowsPerSecond", 200_000).load()
     spark.read.format("contentcast").load("market")            # what contentcast workload, or the sink, wrote
+    option("broker", URL)                                      # a live broker, see `broker`
 
 Options (names in any case; a scenario's parameters are options too):
 
@@ -49,6 +50,17 @@ from pyspark.sql.types import StructType
 from contentcast.language import parse_predicate
 from contentcast.model import ContentcastError, Predicate, Space
 from contentcast.model.errors import nearest
+from contentcast.spark.format.broker import (
+    READS,
+    WRITES,
+    BrokerBatchWriter,
+    BrokerError,
+    BrokerReader,
+    BrokerStreamWriter,
+    broker_schema,
+    is_broker,
+    read_asked,
+)
 from contentcast.spark.format.pushdown import Sieve, predicate_of, row_range
 from contentcast.spark.format.rows import ROWS, Rows, Told, read_options, rows_of
 from contentcast.spark.format.sink import batch_writer, stream_writer
@@ -71,22 +83,32 @@ class Contentcast(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
+        if is_broker(self.options):
+            return broker_schema(self.options)
         return from_arrow_schema(rows_of(read_options(self.options)).schema, prefer_timestamp_ntz=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if is_broker(self.options):
+            raise BrokerError("a broker is read as a stream: spark.readStream.format('contentcast'); availableNow ends it")
         told = read_options(self.options)
         rows = rows_of(told)
         return (PushingReader if told.pushdown else Reader)(told, _shape(rows, schema), _wanted(told, rows))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if is_broker(self.options):
+            return BrokerReader(read_asked(self.options, READS), to_arrow_schema(schema, timezone="UTC"))
         told = read_options(self.options)
         rows = rows_of(told)
         return StreamReader(told, _shape(rows, schema), _wanted(told, rows))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if is_broker(self.options):
+            return BrokerBatchWriter(read_asked(self.options, WRITES))
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        if is_broker(self.options):
+            return BrokerStreamWriter(read_asked(self.options, WRITES))
         return stream_writer(self.options, schema, overwrite)
 
 
