@@ -37,7 +37,7 @@ from contentcast.live.serving.spaces import LiveSpaces
 from contentcast.live.settings.address import Address
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.identity import begin_life
-from contentcast.live.settings.limits import Limits
+from contentcast.live.settings.limits import keeping
 from contentcast.live.store import StoreError
 from contentcast.live.warming import warm_up
 from contentcast.model import ContentcastError
@@ -66,7 +66,6 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.dice import Dice
 from contentcast.routing.durable import Durable
-from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.setup import Life, Setup
 from contentcast.wire import DeclaredSpaces, WireError
 from contentcast.wire.client import Ask, Hello
@@ -159,7 +158,7 @@ class Broker:
         make = catalog.make_router(config.protocol, setup, durable=self.is_durable, **config.options)
         self.router = make(self.name, Life(self.incarnation, dice))
         if self.durable is not None:
-            self.durable.keep(_keeping(config.limits))
+            self.durable.keep(keeping(config.limits))
         self.handle(Started(*self._records.restored()))
         if self.durable is not None:
             for space in self.durable.router.spaces.named().values():
@@ -223,7 +222,7 @@ class Broker:
         self._tls = tls
         self.reception.limits = config.limits
         if self.durable is not None:
-            self.durable.keep(_keeping(config.limits))
+            self.durable.keep(keeping(config.limits))
         self.serving.reload(config.limits, config.access, config.on_slow)
         for space in config.spaces:
             self.put(Declared(space))
@@ -396,7 +395,3 @@ class Broker:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
-
-
-def _keeping(limits: Limits) -> Keeping:
-    return Keeping(most_bytes=limits.durable_bytes, most_age_s=limits.durable_age_s)

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from contentcast.model import ContentcastError
 from contentcast.model.errors import nearest
+from contentcast.routing.durable.keeping import Keeping
 
 MIB: Final = 2**20
 OnSlow = Literal["pause", "skip", "disconnect"]
@@ -79,3 +80,8 @@ def read_limits(told: Mapping[str, Any], base: Limits | None = None) -> Limits:
             raise ContentcastError(f"the limit {name} is a number from 0, got {value!r}")
         given[name] = wanted(value)
     return replace(base or Limits(), **given)
+
+
+def keeping(limits: Limits) -> Keeping:
+    """What they say about durable delivery."""
+    return Keeping(most_bytes=limits.durable_bytes, most_age_s=limits.durable_age_s)
