@@ -31,8 +31,9 @@ class Lake:
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop",
             "spark.sql.catalog.lake.warehouse": str(folder / "warehouse"),
+            "spark.sql.catalog.lake.cache-enabled": "false",  # a stream has a session of its own, with a cache of its own
         }
-        few = {"spark.databricks.delta.snapshotPartitions": 1}  # of 50 tasks for a log of a few lines
+        few = {"spark.databricks.delta.snapshotPartitions": 1}  # of 50 for a log of a few lines
         settings = DELTA_SETTINGS | few if format == "delta" else ICEBERG_SETTINGS | catalog
         self.format, self.folder = format, folder
         self.spark = session(

@@ -120,11 +120,10 @@ from contentcast.spark import Topic, deliver_to_topic, ingest, match, session
 from contentcast.spark.outside import kafka
 
 servers, events, out, folder, packages, dies = sys.argv[1:]
-spark = session(master="local-cluster[1,1,1024]", **{
+spark = session(master="local[1]" if dies else "local-cluster[1,1,1024]", **{
     "spark.jars": packages, "spark.executor.memory": "512m", "spark.sql.shuffle.partitions": 1,
 })
 if dies:
-    write = kafka._write_attempt if dies == "unnamed" else None
     messages = kafka.write_messages
     def fatal(rows, topic):
         named = topic.name.endswith(kafka.COMMITS)
