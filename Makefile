@@ -57,7 +57,8 @@ SPARKS = 4.2.1 4.1.4
 lock: setup ## Renew requirements/*.lock from pyproject.toml (ARGS='--upgrade' for the newest versions)
 	@$(COMPILE) $(ARGS) --extra bench --output-file requirements/bench.lock
 	@$(COMPILE) $(ARGS) --constraints requirements/bench.lock --output-file requirements/dev.lock
-	@$(LOCK) pyproject.toml $(ARGS) --extra cluster --output-file requirements/cluster.lock
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["cluster"], sep="\n")' \
+		| $(LOCK) - $(ARGS) --output-file requirements/cluster.lock
 	@for version in $(SPARKS); do echo "pyspark==$$version" | $(LOCK) - --no-deps --output-file requirements/spark-$$version.lock; done
 	@! grep -nE '://' requirements/*.lock || { echo 'lock: an address of a registry got into a lock' >&2; exit 1; }
 	@sh requirements/setup.sh dev
