@@ -78,7 +78,8 @@ def _package(out: Path) -> None:
     from contentcast.spark.cluster import package
 
     shutil.copyfile(package.archive(), out)
-    typer.echo(f"--archives {out}#{package.FOLDER} --conf {package.PYTHONPATH}={package.FOLDER}")
+    settings = " ".join(f"--conf {name}={value}" for name, value in package.environment().items())
+    typer.echo(f"--archives {out}#{package.FOLDER} {settings}")
 
 
 def _show(found: Cluster, as_json: bool) -> None:
