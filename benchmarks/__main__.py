@@ -27,6 +27,7 @@ BENCHMARKS = (
     "live",
     "lan",
     "spark",
+    "cluster",
 )
 KEPT, TRIED = Path("docs/internals/benchmarks"), Path("build/benchmarks")
 WIDE = 140

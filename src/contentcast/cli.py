@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from contentcast import ContentcastError, __version__
 from contentcast.commands.broker import broker
+from contentcast.commands.cluster import cluster
 from contentcast.commands.experiment import experiment
 from contentcast.commands.lan import lan
 from contentcast.commands.match import match
@@ -43,6 +44,7 @@ EXAMPLES: Final = {
     "space": "contentcast space market/events.parquet --name trades",
     "simulate": "contentcast simulate --scenario gryphon --events 500",
     "match": "contentcast match market --out matched",
+    "cluster": "contentcast cluster up --workers 2",
     "experiment": "contentcast experiment link-matching/chart3 --quick",
     "broker": "contentcast broker --name nyc",
     "subscribe": 'contentcast subscribe trades "price < 120"',
@@ -237,6 +239,7 @@ app.command(name="experiment", epilog=_example("experiment"))(experiment)
 app.command(name="run", epilog=_example("run"))(run)
 app.command(name="space", epilog=_example("space"))(space)
 app.command(name="match", epilog=_example("match"))(match)
+app.command(name="cluster", epilog=_example("cluster"))(cluster)
 app.command(name="simulate", epilog=_example("simulate"))(simulate)
 app.command(name="broker", epilog=_example("broker"))(broker)
 app.command(name="subscribe", epilog=_example("subscribe"))(subscribe)

@@ -27,8 +27,9 @@ import typer
 
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
-from contentcast.commands.shared.outputs import check_apart
+from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import leave_out, overhearing
+from contentcast.commands.shared.settings import is_address, spark_settings
 from contentcast.model import ContentcastError, How, Space
 from contentcast.model.plain_files import check_plain
 from contentcast.progress_lines import lines
@@ -58,13 +59,16 @@ def match(
         ),
     ] = None,
     events: Annotated[list[str] | None, typer.Option(metavar="FILES", help="Files, folders or patterns of events.")] = None,
-    subscriptions: Annotated[Path | None, typer.Option(help="A table: subscription, predicate and any other columns.")] = None,
+    subscriptions: Annotated[str | None, typer.Option(help="A table: subscription, predicate and any other columns.")] = None,
     space: Annotated[Path | None, typer.Option(help="The space, a .json or .toml file.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder to write, which all workers see.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A topic or a lake's table for the matches.")] = None,
     stream: Annotated[bool, typer.Option("--stream", help="Follow a folder of events until Ctrl-C.")] = False,
     once: Annotated[bool, typer.Option("--once", help="With --stream: take what is new, then stop.")] = False,
     master: Annotated[str, typer.Option(help="Where Spark runs: local[*], spark://host:7077, yarn.")] = "local[*]",
     memory: Annotated[str | None, typer.Option(help="Spark's memory, 4g.", show_default="Spark's own")] = None,
+    jars: Annotated[list[str] | None, typer.Option(help="Packages of Spark: files, folders or patterns.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark.")] = None,
     format: Annotated[Format | None, typer.Option(help="Of the events.", show_default="by their ending")] = None,
     unknown: Unknown = None,
     on_error: OnError = None,
@@ -83,12 +87,15 @@ def match(
     if once and not stream:
         raise ContentcastError("match: --once goes with --stream")
     _check_out(out, stream, force)
-    check_apart(out, [*(each for each in found.events if each != STDIN), found.subscriptions, found.space], "match")
+    check_apart(out, [*(each for each in found.files if each != STDIN), found.subscriptions, found.space], "match")
     known = Space.load(found.space)
     how = how_of(unknown, on_error, nan, finer, epoch)
-    with told_in_one_line(), _on_disk(found) as on_disk, overhearing(_spark(master, memory)) as running:
-        job = _Job(running, on_disk, known, format.value if format else None, out, how, id, predicate)
-        totals = job.follow(once) if stream else job.run()
+    with told_in_one_line(), _on_disk(found) as on_disk:
+        settings = _settings(on_disk, to, memory, jars or [], conf or [])
+        with overhearing(_spark(master, settings)) as running:
+            check_shared(running, on_disk.files, out)
+            job = _Job(running, on_disk, known, format.value if format else None, out, to, how, id, predicate)
+            totals = job.follow(once) if stream else job.run()
     typer.echo(json.dumps(totals) if as_json else _summary(totals, out))
 
 
@@ -96,11 +103,16 @@ def match(
 
 
 class _Inputs:
-    def __init__(self, events: list[str], subscriptions: Path, space: Path) -> None:
-        self.events, self.subscriptions, self.space = events, subscriptions, space
+    def __init__(self, events: list[str], subscriptions: str | Path, space: Path) -> None:
+        self.events, self.subscriptions, self.space = events, str(subscriptions), space
+
+    @property
+    def files(self) -> list[str]:
+        """Of the events, without topics and tables of a lake."""
+        return [each for each in self.events if not is_address(each)]
 
 
-def _inputs(paths: list[str], events: list[str] | None, subscriptions: Path | None, space: Path | None) -> _Inputs:
+def _inputs(paths: list[str], events: list[str] | None, subscriptions: str | None, space: Path | None) -> _Inputs:
     """Options win over what the folder holds. `--events *.parquet` is one option and a row of paths: events, all of them."""
     if events and subscriptions and space:
         return _checked(_Inputs([*events, *paths], subscriptions, space))
@@ -123,13 +135,17 @@ def _inputs(paths: list[str], events: list[str] | None, subscriptions: Path | No
 
 
 def _checked(chosen: _Inputs) -> _Inputs:
-    for each, what in ((chosen.subscriptions, "subscription"), (chosen.space, "space")):
-        if not each.exists():
+    for each, what in ((chosen.subscriptions, "subscription"), (str(chosen.space), "space")):
+        if is_address(each):
+            continue
+        if not Path(each).exists():
             hint = f"; `contentcast space {' '.join(chosen.events)} --out {each}` makes one" if what == "space" else ""
             raise ContentcastError(f"there is no {what} file {each}{hint}")
-        check_plain(each)
-    for given in chosen.events:
+        check_plain(Path(each))
+    for given in chosen.files:
         check_plain(Path(given))
+    if len(chosen.files) < len(chosen.events) != 1:
+        raise ContentcastError("match: events come from one topic or table, or from files")
     return chosen
 
 
@@ -161,6 +177,13 @@ def _check_out(out: Path, stream: bool, force: bool) -> None:
         raise ContentcastError(f"{out} is already there; choose another folder, or replace it with --force")
 
 
+def _settings(inputs: _Inputs, to: str | None, memory: str | None, jars: list[str], conf: list[str]) -> dict[str, str]:
+    from contentcast.spark.outside.addresses import address, settings_for
+
+    named = [address(each) for each in (*inputs.events, inputs.subscriptions, *([to] if to else []))]
+    return settings_for(named) | spark_settings(memory, jars, conf)
+
+
 @contextmanager
 def _on_disk(inputs: _Inputs) -> Iterator[_Inputs]:
     """Events that come on standard input (`--events -`), JSON lines, are kept in a file while Spark reads them."""
@@ -175,13 +198,12 @@ def _on_disk(inputs: _Inputs) -> Iterator[_Inputs]:
 
 
 @contextmanager
-def _spark(master: str, memory: str | None) -> Iterator[SparkSession]:
+def _spark(master: str, settings: dict[str, str]) -> Iterator[SparkSession]:
     """A session of this command's own, or the one that already runs."""
     from contentcast.spark import session
     from contentcast.spark.session import is_running, quiet_loggers
 
     before = is_running()
-    settings = {} if memory is None else {"spark.driver.memory": memory, "spark.executor.memory": memory}
     running = session("contentcast match", master=master, **settings)
     try:
         with quiet_loggers():
@@ -202,38 +224,41 @@ class _Job:
         space: Space,
         format: str | None,
         out: Path,
+        to: str | None,
         how: How,
         id: str,
         predicate: str,
     ) -> None:
         from contentcast.commands.shared.compiled import have_compiled
         from contentcast.spark import prepare
+        from contentcast.spark.outside.places import rules_at
         from contentcast.warming.parts import INDEX
 
         have_compiled(INDEX)
         self.how = how
         self.spark, self.inputs, self.space, self.format = spark, inputs, space, format
         self.out, self.shown = out.absolute(), str(out)  # Java keeps the folder it was started in
-        self.prepared: Prepared = prepare(inputs.subscriptions, space, id=id, predicate=predicate)
+        self.to = to
+        self.prepared: Prepared = prepare(rules_at(inputs.subscriptions), space, id=id, predicate=predicate)
 
     def _events(self, **more: Any) -> Any:
-        from contentcast.spark import read_events
         from contentcast.spark.ingest import Tally
+        from contentcast.spark.outside.places import events_at
 
-        events = read_events(self.spark, self.inputs.events, self.space, format=self.format, **self.how, **more)
+        events = events_at(self.spark, self.inputs.events, self.space, self.format, self.how, **more)
         return replace(events, tally=Tally.on(self.spark))
 
     def run(self) -> dict[str, Any]:
-        from contentcast.spark import deliver
         from contentcast.spark import match as matching
         from contentcast.spark.appearing import appearing
+        from contentcast.spark.outside.places import deliver_to
         from contentcast.spark.reading import BAD
 
         events = self._events()
         matches = matching(events, self.prepared, self.space)
         with appearing(self.out) as unfinished:
             started = perf_counter()
-            _while_watched(self.spark, "matching", lambda: deliver(matches, unfinished / MATCHES))
+            _while_watched(self.spark, "matching", lambda: deliver_to(matches, self.to, unfinished / MATCHES))
             took = perf_counter() - started
             bad = events.tally.bad.value
             _write_table(self.prepared.refused(), unfinished / REFUSED)
@@ -247,8 +272,8 @@ class _Job:
 
     def follow(self, once: bool) -> dict[str, Any]:
         """Until Ctrl-C, or until all that is there has been taken."""
-        from contentcast.spark import deliver
         from contentcast.spark import match as matching
+        from contentcast.spark.outside.places import deliver_to
 
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / STREAM).touch()
@@ -261,7 +286,7 @@ class _Job:
         checkpoint = str(self.out / f"_{QUARANTINE}")
         aside = replace(events, tally=None).quarantine.writeStream.option("checkpointLocation", checkpoint)
         queries = [
-            deliver(matches, self.out / MATCHES, trigger=trigger),
+            deliver_to(matches, self.to, self.out / MATCHES, trigger=trigger),
             aside.format("parquet").trigger(**trigger).start(str(self.out / QUARANTINE)),
         ]
         try:
@@ -295,24 +320,27 @@ class _Job:
                 raise failure
 
     def _totals(self, tally: Any, pairs: int, took: float) -> dict[str, Any]:
+        """`pairs` is None where they go to an address, and nobody counts them."""
         return {
             "events": tally.events.value,
             "bad records": tally.bad.value,
             "subscriptions": self.prepared.count,
             "bad predicates": self.prepared.refused_count,
-            "pairs": pairs,
+            "pairs": None if self.to else pairs,
             "seconds": round(took, 3),
             "events/s": round(tally.events.value / took) if took else 0,
             "out": self.shown,
+            "to": self.to,
         }
 
 
 def _summary(totals: dict[str, Any], out: Path) -> str:
     bad = f" ({totals['bad records']:,} bad, in {out / QUARANTINE})" if totals["bad records"] else ""
     refused = f" ({totals['bad predicates']:,} more refused, in {out / REFUSED})" if totals["bad predicates"] else ""
+    found = f"matches went to {totals['to']}" if totals["to"] else f"{totals['pairs']:,} pairs in {out / MATCHES}"
     return (
         f"{totals['events']:,} events{bad} met {totals['subscriptions']:,} subscriptions{refused}: "
-        f"{totals['pairs']:,} pairs in {out / MATCHES}, {totals['events/s']:,} events/s."
+        f"{found}, {totals['events/s']:,} events/s."
     )
 
 

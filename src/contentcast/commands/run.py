@@ -20,8 +20,9 @@ from contentcast.commands.match import match
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.interrupts import interruptible
-from contentcast.commands.shared.outputs import check_apart
+from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import overhearing
+from contentcast.commands.shared.settings import is_address
 from contentcast.model import ContentcastError
 from contentcast.progress_lines import lines
 
@@ -85,17 +86,26 @@ def run(
         match(
             [],
             told.events,
-            Path(told.subscriptions),
+            told.subscriptions,
             Path(told.space),
             folder,
+            told.to,
             True,
             once,
             chosen,
             memory,
+            told.jars,
+            told.conf,
             force=force,
             as_json=as_json,
         )
         return
+    if told is not None and (
+        outside := [each for each in (*told.events, told.subscriptions, told.to) if is_address(each or "")]
+    ):
+        raise ContentcastError(
+            f"run: {outside[0]} is no file; add --stream, which matches and delivers, or see contentcast match"
+        )
     _check_out(folder, force)
     if told is not None:
         inputs = [*told.events, told.subscriptions, told.space, told.path]
@@ -109,6 +119,7 @@ def run(
         from contentcast.pipeline.job import job_session, run_job
 
         with _shown() as shown, overhearing(job_session(chosen, memory)) as spark, shown(spark) as bar:
+            check_shared(spark, told.events if told is not None else [], folder)
 
             def work(stopped: Event) -> Facts:
                 step = _stopping(bar, stopped)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from contentcast.commands.shared.settings import is_address
 from contentcast.model import ContentcastError
 from contentcast.model.errors import nearest
 from contentcast.model.plain_files import check_plain
@@ -31,6 +32,11 @@ out = "market/out"                                # tables and report.html; repl
 # master = "spark://host:7077"                    # local[*], unless told; driver and workers then share these folders
 # memory = "4g"                                   # Spark's
 # format = "parquet"                              # of the events, if their endings do not say it
+
+# With --stream, events and subscriptions may also be a topic, kafka://host:9092/trades, or a table, delta:PATH, iceberg:NAME.
+# to = "kafka://host:9092/matches"                # matches go there, and not into out/matches
+# jars = ["~/.cache/contentcast/jars/kafka"]      # packages of Spark that such addresses need
+# conf = ["spark.sql.shuffle.partitions=4"]       # settings of Spark
 """
 
 
@@ -50,10 +56,13 @@ class RunConfig:
     master: str = "local[*]"
     memory: str | None = None
     format: str | None = None
+    to: str | None = None
+    jars: list[str] | None = None
+    conf: list[str] | None = None
 
 
 MOST_BYTES: Final = 2**20
-LISTS: Final = ("events", "protocols")
+LISTS: Final = ("events", "protocols", "jars", "conf")
 NEEDED: Final = ("space", "events", "subscriptions")
 
 
@@ -82,6 +91,8 @@ def read_config(path: Path) -> RunConfig:
     for name in ("space", "subscriptions", "out"):
         given[name] = _whole(folder, given.get(name, "out"))
     given["events"] = [_whole(folder, each) for each in given["events"]]
+    if "to" in given:
+        given["to"] = _whole(folder, given["to"])
     if _is_file(given.get("topology")):
         given["topology"] = _whole(folder, given["topology"])
     return RunConfig(str(path), **given)
@@ -103,4 +114,6 @@ def _is_file(topology: str | None) -> bool:
 
 
 def _whole(folder: Path, path: str) -> str:
-    return path if "://" in path else str(folder / path)
+    if path.startswith("delta:"):
+        return f"delta:{_whole(folder, path.removeprefix('delta:'))}"
+    return path if "://" in path or is_address(path) else str(folder / path)

@@ -9,11 +9,14 @@ except ModuleNotFoundError as missing:
     raise ImportError("contentcast.spark needs PySpark, which is not installed: pip install 'contentcast[spark]'") from missing
 
 from contentcast.spark.deliver import deliver, read_deliveries
-from contentcast.spark.format.source import register
+from contentcast.spark.format.registration import register
 from contentcast.spark.ingest import Ingested, ingest, read_events
 from contentcast.spark.java import JavaNotFound
 from contentcast.spark.learn import Learnt, learn
 from contentcast.spark.match import match, refused
+from contentcast.spark.outside.addresses import LakeTable, Topic
+from contentcast.spark.outside.kafka import TopicTable, deliver_to_topic, read_topic
+from contentcast.spark.outside.lake import LakeRules, deliver_to_table, read_lake
 from contentcast.spark.route import Totals, route, route_totals
 from contentcast.spark.session import session
 from contentcast.spark.spread import SpreadError, grid, spread
@@ -23,11 +26,17 @@ from contentcast.spark.translate import translate
 __all__ = [
     "Ingested",
     "JavaNotFound",
+    "LakeRules",
+    "LakeTable",
     "Learnt",
     "Prepared",
     "SpreadError",
+    "Topic",
+    "TopicTable",
     "Totals",
     "deliver",
+    "deliver_to_table",
+    "deliver_to_topic",
     "grid",
     "ingest",
     "learn",
@@ -35,6 +44,8 @@ __all__ = [
     "prepare",
     "read_deliveries",
     "read_events",
+    "read_lake",
+    "read_topic",
     "refused",
     "register",
     "route",

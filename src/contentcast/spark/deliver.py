@@ -13,8 +13,8 @@ Parquet's own statistics let a reader of one subscriber skip what is not for it.
 
 Exactly once: a stream that was killed runs its last micro-batch again, under the same number and with the same events. Rows are
 written aside and get their place by one rename, and a micro-batch whose place is taken is not written again. So each is there
-once or not at all, and a reader never sees a part of one. (The rename is atomic on local disks and HDFS. Object stores have
-none: there, deliver into a Delta table by `matches.writeStream`.)
+once or not at all, and a reader never sees a part of one. The rename is atomic on local disks and HDFS. Object stores have
+none: there one small object says which rows count (`manifest`).
 Rule: nothing outside _contentcast appears before it is complete.
 """
 
@@ -30,6 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructType
 
 from contentcast.model.errors import ContentcastError, nearest
+from contentcast.spark.manifest import has_manifest, needs_manifest, read_attempts, replace_all, write_attempt
 from contentcast.spark.subscriptions.indexes import QUERY_ID, tell_versions
 
 OURS: Final = "_contentcast"
@@ -63,6 +64,10 @@ class Folder:
     def make(self, name: str = "") -> None:
         self._files.mkdirs(self._at(name))
 
+    def names(self, name: str) -> list[str]:
+        """What a folder holds, by name."""
+        return sorted(str(each.getPath().getName()) for each in self._files.listStatus(self._at(name)))
+
     def rename(self, name: str, to: str) -> bool:
         """Whether it worked; it does not if the place is taken."""
         return not self.exists(to) and bool(self._files.rename(self._at(name), self._at(to)))
@@ -76,11 +81,17 @@ class Folder:
         finally:
             stream.close()
 
-    def write(self, name: str, text: str) -> None:
-        part = f"{name}.{uuid4().hex}"
-        stream = self._files.create(self._at(part))
+    def put(self, name: str, text: str) -> None:
+        """Writes over what is there. In an object store the object is there whole when this returns, or as it was."""
+        stream = self._files.create(self._at(name), True)
         stream.write(bytearray(text.encode()))
         stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        if needs_manifest(self.path):
+            return self.put(name, text)
+        part = f"{name}.{uuid4().hex}"
+        self.put(part, text)
         self.delete(name)
         if not self.rename(part, name):
             raise ContentcastError(f"{self.path}/{name} cannot be written")
@@ -142,6 +153,9 @@ def _write(rows: DataFrame, path: str, partitions: list[str], order: list[str]) 
 def _deliver_batch(matches: DataFrame, folder: Folder, partitions: list[str], order: list[str], overwrite: bool) -> None:
     if not overwrite and not folder.is_empty():
         raise ContentcastError(f"{folder.path} is already there; choose another folder, or replace it with overwrite=True")
+    if needs_manifest(folder.path):
+        replace_all(folder, lambda path: _write(matches, path, partitions, order))
+        return _describe(folder, matches.schema)
     above, _, name = folder.path.rpartition("/")
     beside = Folder(matches.sparkSession, above)
     unfinished, replaced = f".{name}.unfinished-{uuid4().hex}", f".{name}.replaced-{uuid4().hex}"
@@ -169,14 +183,18 @@ def _each_batch(folder: Folder, partitions: list[str], order: list[str]) -> Call
             _own(folder, str(spark.sparkContext.getLocalProperty(QUERY_ID)))
             folder.delete(f"{OURS}/unfinished")
             owned.append(True)
+        if needs_manifest(folder.path):
+            tell_versions(spark)
+            return write_attempt(folder, f"{number:012d}", lambda path: _write(rows, path, partitions, order))
         place = f"{BATCH}={number:012d}"
         if folder.exists(place):
-            return  # written before the stream was killed, which had not yet been noted
+            return None  # written before the stream was killed, which had not yet been noted
         tell_versions(spark)
         unfinished = f"{OURS}/unfinished/{number}-{uuid4().hex}"
         _write(rows, f"{folder.path}/{unfinished}", partitions, order)
         if not folder.rename(unfinished, place):
             raise ContentcastError(f"{folder.path}/{place} cannot be written; does another stream write there?")
+        return None
 
     return write_batch
 
@@ -210,4 +228,7 @@ def read_deliveries(spark: SparkSession, path: str | Path) -> DataFrame:
     schema = folder.read(f"{OURS}/schema.json")
     if schema is None:
         raise ContentcastError(f"{folder.path} holds no deliveries")
-    return spark.read.schema(StructType.fromJson(json.loads(schema))).parquet(folder.path)
+    told = StructType.fromJson(json.loads(schema))
+    if has_manifest(folder):
+        return read_attempts(spark, folder, told, BATCH)
+    return spark.read.schema(told).parquet(folder.path)

@@ -24,7 +24,6 @@ import pyarrow.parquet
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from contentcast.model.errors import ContentcastError, EventError, nearest
@@ -47,12 +46,13 @@ from contentcast.spark.reading import (
     csv_header,
     unpacked,
 )
-from contentcast.spark.subscriptions.tables import spark_schema
+from contentcast.spark.subscriptions.tables import arrow_schema, spark_schema
 
 FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".orc": "orc"}
 """By the files' ending."""
 PACKAGES: Final = {
     "delta": "io.delta:delta-spark_{short}_2.13:VERSION",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{short}_2.13:VERSION",
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
     "avro": "org.apache.spark:spark-avro_2.13:{version}",
 }
@@ -146,7 +146,7 @@ def ingest(
     """
     on_error = Intake.of(how).on_error if "on_error" in how else "reject"
     words = _set_aside(how)
-    schema = to_arrow_schema(events.schema, timezone="UTC")
+    schema = arrow_schema(events.schema)
     if json is None:
         return Ingested(events, Columns(space, checked_schema(space, schema, how.get("unknown")), words), space, on_error)
     if json not in schema.names:
@@ -203,7 +203,7 @@ def read_events(
     Intake.of(how)
     given = [str(each) for each in ([paths] if isinstance(paths, (str, Path)) else paths)]
     if format == "kafka":
-        records = _load(spark, stream, "kafka", options)
+        records = load_format(spark, stream, "kafka", options)
         return ingest(records, space, json=LINE, extra=extra, **how)
     if not given:
         raise EventError("which events? Give the path of a file or a folder")
@@ -238,14 +238,14 @@ def read_events(
         case "parquet" | "orc":
             reader = _reader(spark, stream, found, options).schema(_known_schema(spark, given[0], found, space))
             return ingest(reader.load(given[0]), space, **how)
-    return ingest(_load(spark, stream, found, options, _one(given, stream)), space, **how)
+    return ingest(load_format(spark, stream, found, options, _one(given, stream)), space, **how)
 
 
 def _reader(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any]) -> Any:
     return (spark.readStream if stream else spark.read).format(format).options(**options)
 
 
-def _load(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any], path: Any = None) -> DataFrame:
+def load_format(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any], path: Any = None) -> DataFrame:
     """By a format that this Spark may not have; then the error says what to add."""
     try:
         rows: DataFrame = _reader(spark, stream, format, options).load(path)

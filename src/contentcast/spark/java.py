@@ -98,7 +98,7 @@ def shim(java: Java) -> Path:
     if sys.platform == "win32":
         return java.home  # Spark starts java.exe there: a script cannot stand in for it
     text = SHIM.format(flags=" | ".join(dropped_flags(java.version)), java=shlex.quote(str(java.program)))
-    home = _cache() / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    home = cache_folder() / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     program = home / "bin" / "java"
     if not (program.is_file() and program.read_text() == text and os.access(program, os.X_OK)):
         program.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,8 @@ def _version_of(home: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Where contentcast keeps what can be made again."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "contentcast"
     try:
         root.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,9 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from contentcast.spark.format.source import register
+from contentcast.spark.cluster import package
+from contentcast.spark.cluster.probe import check_package, is_cluster
+from contentcast.spark.format.registration import register
 from contentcast.spark.java import find_java, shim
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -28,7 +30,10 @@ EVERYWHERE = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-# A driver that is its own cluster has no one to talk to outside of this machine, whatever its host name resolves to.
+BROUGHT_TO = ("spark://", "local-cluster")
+"""Masters whose executors run in a folder of their own, where Spark unpacks archives."""
+
+# A driver whose workers are all here has no one to talk to outside of this machine, whatever its host name resolves to.
 LOCALLY = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -40,8 +45,14 @@ def session(app_name: str = "contentcast", master: str = "local[*]", **conf: obj
 
     `conf` overrides any setting: `session(**{"spark.sql.shuffle.partitions": 4})`. A session that already runs (in a
     notebook, under spark-submit) is used as it is, with those of the settings that can still change.
+
+    To the workers of a standalone cluster it brings this contentcast (`package`), and asks whether they have it.
     """
-    settings = EVERYWHERE | (LOCALLY if master.startswith("local") else {}) | {key: _text(value) for key, value in conf.items()}
+    settings = EVERYWHERE | (LOCALLY if _here(master) else {})
+    starts = not is_running() and "PYSPARK_GATEWAY_PORT" not in os.environ
+    if starts and master.startswith(BROUGHT_TO):
+        settings |= package.settings()
+    settings |= {key: _text(value) for key, value in conf.items()}
     settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={QUIET_LOGS.as_uri()} {settings.get(JAVA_OPTIONS, '')}".strip()
     builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in settings.items():
@@ -55,7 +66,17 @@ def session(app_name: str = "contentcast", master: str = "local[*]", **conf: obj
         with _environment(JAVA_HOME=str(shim(find_java())), PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
             running = builder.getOrCreate()
     register(running)
+    if starts and is_cluster(running):
+        try:
+            check_package(running)
+        except BaseException:
+            running.stop()
+            raise
     return running
+
+
+def _here(master: str) -> bool:
+    return master.startswith(("local", "spark://127.", "spark://localhost"))
 
 
 def is_running() -> bool:

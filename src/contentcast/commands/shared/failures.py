@@ -22,9 +22,11 @@ _UNREADABLE: Final = re.compile(
 _NO_MEMORY: Final = re.compile(
     r"OutOfMemoryError|\bMemoryError\b|Java heap space|GC overhead limit|ArrowMemoryError|malloc of size"
 )
-_NO_MASTER: Final = re.compile(
-    r"All masters are unresponsive|Could not parse Master URL|Failed to connect to|Master removed our application"
-)
+_NO_MASTER: Final = re.compile(r"All masters are unresponsive|Could not parse Master URL|Failed to connect to")
+_GIVEN_UP: Final = re.compile(r"Master removed our application|Cannot call methods on a stopped SparkContext")
+_NO_PACKAGE: Final = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+_NO_PYTHON: Final = re.compile(r'Cannot run program "(?P<python>[^"]+)".*No such file')
+_OTHER_PYTHON: Final = re.compile(r"PYTHON_VERSION_MISMATCH\] (?P<what>.*)")
 
 
 @contextmanager
@@ -79,6 +81,15 @@ def _cause(said: str) -> str | None:
         return "there are no events in that folder yet; --stream waits for some"
     if "DATA_SOURCE_NOT_FOUND" in said:
         return "this Spark does not have that format; add its package to Spark, or convert the events to Parquet"
+    if (lacking := _NO_PACKAGE.search(said)) and "org.apache.spark" in said:
+        name = lacking["name"]
+        return f"a worker's Python has no {name}; install it there, or name another Python of the workers in PYSPARK_PYTHON"
+    if python := _NO_PYTHON.search(said):
+        return f"a worker has no {python['python']}; name a Python of the workers: PYSPARK_PYTHON=python3"
+    if other := _OTHER_PYTHON.search(said):
+        return f"{other['what'].rstrip()} Name another Python of the workers in PYSPARK_PYTHON"
+    if _GIVEN_UP.search(said):
+        return "Spark's master gave the job up: its executors do not start, or it was ended; the workers' logs say why"
     if _NO_MASTER.search(said):
         return "Spark's master cannot be reached; see --master (local[*] needs none)"
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from glob import glob, has_magic
 from pathlib import Path
+from typing import Any
 
 from contentcast.model import ContentcastError
 
@@ -32,3 +33,11 @@ def check_apart(out: Path, inputs: Iterable[str | Path], command: str) -> None:
             else:
                 continue
             raise ContentcastError(f"{command}: the output {out} {how} the input {each}; choose another folder with --out")
+
+
+def check_shared(spark: Any, events: Iterable[str], out: Path) -> None:
+    """On a cluster: do the workers see the events that they read, and the folder that they write into?"""
+    from contentcast.spark.cluster import probe
+
+    first = [found[0] for each in events if "://" not in each and (found := [each] if Path(each).exists() else glob(each))]
+    probe.check_shared(spark, first, [out])

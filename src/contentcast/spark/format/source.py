@@ -33,7 +33,6 @@ from time import monotonic
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -69,12 +68,6 @@ from contentcast.workload import WorkloadError
 FORMAT: Final = "contentcast"
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 PARTITION_ROWS: Final = 500_000
-
-
-def register(spark: SparkSession) -> None:
-    """Makes the format known to the session. `contentcast.spark.session` has done it."""
-    spark.conf.set(PUSHDOWN, "true")
-    spark.dataSource.register(Contentcast)
 
 
 class Contentcast(DataSource):

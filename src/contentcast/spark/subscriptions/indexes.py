@@ -40,7 +40,7 @@ from contentcast.model.errors import ContentcastError
 from contentcast.model.space import Space
 from contentcast.spark.subscriptions.building import IDS_ALONE, build, file_index, read_about
 from contentcast.spark.subscriptions.shards import ONE, Ints, Shards, choose_shards, key_values, visitors
-from contentcast.spark.subscriptions.tables import ID, TEXT, FileTable, SubscriptionTable, check_table, read_table
+from contentcast.spark.subscriptions.tables import ID, TEXT, FileTable, Followed, SubscriptionTable, check_table, read_table
 
 VERSIONS_KEPT: Final = 3
 """A task of the micro-batch before may still be run again with the version it had."""
@@ -73,7 +73,7 @@ class Prepared:
     shared: bool = False
     count: int = 0
     refused_count: int = 0
-    follows: FileTable | None = None
+    follows: Followed | None = None
     _shipped: set[str] = field(default_factory=set, repr=False)
     _unusable: set[str] = field(default_factory=set, repr=False)
 
@@ -107,7 +107,7 @@ class Prepared:
                     return seen
             except (ContentcastError, OSError) as reason:
                 if seen not in self._unusable:  # said once
-                    _say(f"{self.follows.path} has changed and cannot be used, the stream goes on without the change: {reason}")
+                    _say(f"{self.follows} has changed and cannot be used, the stream goes on without the change: {reason}")
                 self._unusable.add(seen)
             return before
 
@@ -161,8 +161,15 @@ class Prepared:
         if told:
             return str(told)
         batch = task.getLocalProperty(BATCH_ID) if task else None
-        if task is None or batch is None or self.follows is None or not self.current.exists() or not self.follows.path.exists():
-            return self.version
+        files = self.follows
+        if (
+            task is None
+            or batch is None
+            or not isinstance(files, FileTable)
+            or not self.current.exists()
+            or not files.path.exists()
+        ):
+            return self.version  # a topic or a table with versions is looked at by the driver alone
         return self._version_of_batch(str(task.getLocalProperty(QUERY_ID)), int(batch))
 
     def _version_of_batch(self, query: str, batch: int) -> str:
@@ -301,9 +308,9 @@ def prepare(
         ids = pa.string() if any(isinstance(each, str) for each in islice(subscriptions, 1)) else pa.int64()
         made = replace(made, count=len(subscriptions), added=pa.schema([pa.field(ID, ids)]))
     else:
-        if isinstance(subscriptions, (str, Path)) and "://" not in str(subscriptions):
-            table = FileTable(Path(subscriptions).absolute(), id, predicate)
-            made = replace(made, follows=table, version=table.fingerprint())
+        followed = _followed(subscriptions, id, predicate)
+        if followed is not None:
+            made = replace(made, follows=followed, version=followed.fingerprint())
         checked = check_table(read_table(subscriptions, id, predicate))
         made = replace(made, added=checked.columns.schema, shards=choose_shards(space, checked.texts, shards, shard_key))
         refused = build(space, made.shards, checked, partial(made.path, made.version))
@@ -315,6 +322,12 @@ def prepare(
         reason = first["reason"].splitlines()[0]
         _say(f"subscriptions refused: {made.refused_count:,}, the first of them {first[ID]}: {reason}")
     return made
+
+
+def _followed(subscriptions: SubscriptionTable, id: str, predicate: str) -> Followed | None:
+    if isinstance(subscriptions, (str, Path)) and "://" not in str(subscriptions):
+        return FileTable(Path(subscriptions).absolute(), id, predicate)
+    return subscriptions if isinstance(subscriptions, Followed) else None
 
 
 def _check_space(theirs: Space, space: Space) -> None:

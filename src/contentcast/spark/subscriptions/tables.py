@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,19 @@ REFUSED: Final = pa.schema([(ID, pa.int64()), (TEXT, pa.string()), (REASON, pa.s
 """The columns of a refused row; those that a table has besides come after them."""
 GIVEN_ALREADY: Final = "is given already; the first is kept"
 
-SubscriptionTable: TypeAlias = DataFrame | pa.Table | pa.RecordBatch | str | Path
+
+@runtime_checkable
+class Followed(Protocol):
+    """Subscriptions that may change while a stream runs: files, a topic, a table with versions. It travels to the workers."""
+
+    def fingerprint(self) -> str:
+        """Changes when the table does; a word that can stand in the name of a file."""
+        ...
+
+    def read(self) -> pa.Table: ...
+
+
+SubscriptionTable: TypeAlias = DataFrame | pa.Table | pa.RecordBatch | Followed | str | Path
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,9 @@ class FileTable:
     path: Path
     id: str = ID
     predicate: str = TEXT
+
+    def __str__(self) -> str:
+        return str(self.path)
 
     @property
     def files(self) -> list[Path]:
@@ -124,6 +140,8 @@ def read_table(subscriptions: SubscriptionTable, id: str = ID, predicate: str = 
             return renamed(pa.Table.from_batches([subscriptions]), id, predicate)
         case pa.Table():
             return renamed(subscriptions, id, predicate)
+        case Followed():
+            return subscriptions.read()
         case str() if "://" in subscriptions:
             raise ContentcastError(
                 f"{subscriptions}: let Spark read it, match(events, spark.read.parquet({subscriptions!r}), space)"
@@ -204,12 +222,16 @@ def _plain_columns(table: pa.Table) -> pa.Table:
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(at, field.name, table[at].cast(field.type.value_type))
-    for at, (field, wanted) in enumerate(
-        zip(table.schema, to_arrow_schema(spark_schema(table.schema), timezone="UTC"), strict=True)
-    ):
+    for at, (field, wanted) in enumerate(zip(table.schema, arrow_schema(spark_schema(table.schema)), strict=True)):
         if field.type != wanted.type:
             table = table.set_column(at, wanted, table[at].cast(wanted.type))
     return table
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """In UTC, as Spark 4.1 always has it; from 4.2 on it must be told."""
+    told: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **told)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

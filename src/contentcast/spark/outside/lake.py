@@ -1,0 +1,105 @@
+"""Delta and Iceberg: events from a table and its stream, deliveries by a write that counts once, subscriptions with versions.
+
+    delta      append with txnAppId (the stream) and txnVersion (the micro-batch): Delta leaves out what it has already
+    iceberg    append whose snapshot names the stream and the micro-batch; a micro-batch that a snapshot names is not written
+
+Both keep old versions, which `LakeRules(table, as_of=...)` and `read_lake(..., as_of=...)` read: events of last month are
+matched with the subscriptions of then.
+Rule: what differs between the two formats is in this file and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from contentcast.model.errors import ContentcastError
+from contentcast.spark.outside.addresses import LakeTable
+from contentcast.spark.subscriptions.indexes import QUERY_ID, tell_versions
+
+AS_OF: Final = "versionAsOf"
+WRITTEN: Final = "contentcast-batch"
+
+
+def read_lake(
+    spark: SparkSession, table: LakeTable, *, stream: bool = False, as_of: int | None = None, **options: Any
+) -> DataFrame:
+    """The rows of a table, or a stream of those that are appended. `as_of`: a version of Delta, a snapshot of Iceberg."""
+    from contentcast.spark.ingest import load_format
+
+    told = dict(options) if as_of is None else {**options, AS_OF: as_of}
+    return load_format(spark, stream, table.format, told, table.place)
+
+
+def version_of(spark: SparkSession, table: LakeTable) -> int:
+    """The newest version (Delta) or snapshot (Iceberg); -1 for a table that has none yet."""
+    if table.format == "delta":
+        newest = spark.sql(f"DESCRIBE HISTORY delta.`{table.place}` LIMIT 1").select("version").collect()
+    else:
+        newest = spark.sql(f"SELECT snapshot_id FROM {table.place}.refs WHERE name = 'main'").collect()
+    return int(newest[0][0]) if newest else -1
+
+
+# --- deliveries
+
+
+def deliver_to_table(
+    matches: DataFrame, table: LakeTable, checkpoint: str, *, trigger: Mapping[str, Any] | None = None
+) -> StreamingQuery | None:
+    """Appends the matches; each micro-batch of a stream counts once, also if it is run again. Iceberg's table must be there."""
+    if not matches.isStreaming:
+        _append(matches, table, {})
+        return None
+    writer = matches.writeStream.foreachBatch(_each_batch(table)).option("checkpointLocation", checkpoint)
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def _each_batch(table: LakeTable) -> Callable[[DataFrame, int], None]:
+    def write_batch(rows: DataFrame, number: int) -> None:
+        spark = rows.sparkSession
+        stream = str(spark.sparkContext.getLocalProperty(QUERY_ID))
+        tell_versions(spark)
+        if table.format == "delta":
+            _append(rows, table, {"txnAppId": stream, "txnVersion": str(number)})
+        elif not _has_batch(spark, table, f"{stream}/{number}"):
+            _append(rows, table, {f"snapshot-property.{WRITTEN}": f"{stream}/{number}"})
+
+    return write_batch
+
+
+def _append(rows: DataFrame, table: LakeTable, options: Mapping[str, str]) -> None:
+    rows.write.format(table.format).mode("append").options(**options).save(table.place)
+
+
+def _has_batch(spark: SparkSession, table: LakeTable, name: str) -> bool:
+    found = spark.sql(f"SELECT 1 FROM {table.place}.snapshots WHERE summary['{WRITTEN}'] = '{name}' LIMIT 1")
+    return bool(found.collect())
+
+
+# --- subscriptions
+
+
+@dataclass(frozen=True)
+class LakeRules:
+    """A table of subscriptions; a stream looks before each micro-batch whether it has a new version. `as_of` holds it still."""
+
+    table: LakeTable
+    as_of: int | None = None
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+    def fingerprint(self) -> str:
+        found = version_of(SparkSession.active(), self.table) if self.as_of is None else self.as_of
+        if found < 0:
+            raise ContentcastError(f"{self.table} holds no subscriptions yet")
+        return f"{self.table.format}-{found}"
+
+    def read(self) -> pa.Table:
+        as_of = int(self.fingerprint().rpartition("-")[2])
+        return read_lake(SparkSession.active(), self.table, as_of=as_of).toArrow()
