@@ -29,7 +29,7 @@ NUMBAS_FOLDER: Final = "NUMBA_CACHE_DIR"
 PACKAGE: Final = Path(__file__).resolve().parent.parent
 ROOMS: Final = ("matching", "network", "routing", "experiments")
 """The rooms that have kernels."""
-_IMPORTS: Final = re.compile(rb"^(?:from|import) +contentcast\.([\w.]+)(?: import \(?([\w, \n]*))?", re.MULTILINE)
+_IMPORTS: Final = re.compile(rb"^(?:from|import) +contentcast\.([\w.]+)(?: +import +(\([^)]*\)|[^\n]*))?", re.MULTILINE)
 
 
 # --- the folder
@@ -115,11 +115,11 @@ def _closure(path: Path) -> set[Path]:
 def _imported(path: Path) -> frozenset[Path]:
     found = set()
     for match in _IMPORTS.finditer(_source(path)):
-        module, names = match[1].decode(), (match[2] or b"").decode()
+        module, names = match[1].decode(), re.findall(r"\w+", (match[2] or b"").decode())
         if module.partition(".")[0] not in ROOMS:
             continue
         at = PACKAGE.joinpath(*module.split("."))
-        places = [at, *(at / each.strip().partition(" ")[0] for each in names.split(",") if each.strip())]
+        places = [at, *(at / each for each in names)]
         found |= {each.with_suffix(".py") for each in places if each.with_suffix(".py").is_file()}
     return frozenset(found)
 
