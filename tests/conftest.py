@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,11 +29,21 @@ settings.load_profile("fuzz" if FUZZ_EXAMPLES in os.environ else "repeatable")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled_kernels() -> None:
-    """An index uses its kernels from the beginning, however small it is; `plain_engine` is for tests of the other engine."""
+def compiled_kernels(pytestconfig: pytest.Config) -> None:
+    """An index uses its kernels from the beginning, however small it is; `plain_engine` is for tests of the other engine.
+
+    After a change they are compiled first, which takes minutes and says so: pytest keeps what is printed, but not this.
+    """
+    from contentcast.progress_lines import say
     from contentcast.warming.background import kernels
 
-    kernels.wait()
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+
+    def tell(line: str) -> None:
+        with capture.global_and_fixture_disabled() if capture is not None else nullcontext():
+            say(line)
+
+    kernels.wait(tell)
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-PROGRESS: Final = re.compile(r"contentcast: .* \(\d+ s\)\n")
+PROGRESS: Final = re.compile(r"contentcast: (?:.* \(\d+ s\)|compil(?:ing|ed) .*)\n")
 
 
 def without_progress(said: str) -> str:
-    """On a slow machine a job takes long enough to say how far it is."""
+    """On a slow machine a job takes long enough to say how far it is; on a new one it compiles its kernels first."""
     return PROGRESS.sub("", said)

@@ -15,6 +15,7 @@ from threading import Thread
 from typing import Any, Final
 
 from contentcast.kernels import cache  # first: it tells Numba where compiled kernels are
+from contentcast.warming.parts import WITH_TREES, uses_index
 
 
 def compile_matching() -> None:
@@ -87,12 +88,21 @@ def summarize() -> None:
         summary.match(batch)
 
 
-def route() -> None:
+def route_and_count() -> None:
     from contentcast import catalog
     from contentcast.routing.audience import Forest
 
     _route(tuple(catalog.PROTOCOLS), Forest())
-    _route(("link-matching", "two-tier"), None)
+
+
+def route_by_index() -> None:
+    from contentcast import catalog
+
+    _route(tuple(each for each in catalog.PROTOCOLS if each not in WITH_TREES), None)
+
+
+def route() -> None:
+    _route(tuple(sorted(WITH_TREES)), None)
 
 
 def _route(protocols: tuple[str, ...], forest: Any) -> None:
@@ -144,6 +154,8 @@ PARTS: Final = {
     "search-tree": grow_trees,
     "summaries": summarize,
     "index": use_indexes,
+    "counted-routing": route_and_count,
+    "indexed-routing": route_by_index,
     "routing": route,
 }
 
@@ -156,7 +168,7 @@ def main(part: str, *options: str) -> None:
     _save_one_by_one()
     from contentcast.warming.background import kernels
 
-    kernels.ready = True  # every index here is one with kernels
+    kernels.ready = uses_index(part)  # then every index here, however small, is one with kernels
     PARTS[part]()
     cache.set_mark(part)
 

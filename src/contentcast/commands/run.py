@@ -112,11 +112,11 @@ def run(
         check_apart(folder, [*inputs, told.topology] if told.topology else inputs, "run")
     names = protocol or (told.protocols if told is not None else None)
     _check_protocols(names)
-    from contentcast.commands.shared.compiled import have_compiled
-
-    have_compiled()
     with told_in_one_line():
-        from contentcast.pipeline.job import job_session, run_job
+        from contentcast.commands.shared.compiled import have_compiled
+        from contentcast.pipeline.job import job_session, part_used, run_job
+
+        have_compiled(part_used(names, routes=told is None or told.topology is not None, count_steps=steps))
 
         with _shown() as shown, overhearing(job_session(chosen, memory)) as spark, shown(spark) as bar:
             check_shared(spark, told.events if told is not None else [], folder)

@@ -50,13 +50,14 @@ def simulate(
     from contentcast.network.named import topology as known_topology
     from contentcast.simulation.trial import Trial
     from contentcast.simulation.ways.links import LinkQuality
+    from contentcast.warming.parts import part_of
 
     names, settings = _with_options(list(dict.fromkeys(protocol or catalog.PROTOCOLS)), settings or [], scenario)
     network = known_topology(topology or default_network(scenario), largest_part=largest_part)
     chosen = placed(scenario, network, seed=seed, **dict(setting(each) for each in settings))
     if draw is not None and draw.exists() and not draw.is_dir():
         raise ContentcastError(f"simulate: {draw} is a file; --draw takes a folder")
-    have_compiled()
+    have_compiled(part_of(names, count_steps=True))
     outcomes: list[Outcome] = []
     for name in names:
         trial = Trial(

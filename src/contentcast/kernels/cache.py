@@ -2,12 +2,13 @@
 
     $CONTENTCAST_CACHE      else $NUMBA_CACHE_DIR, else the user's own folder for caches, else one among the temporary files
       kernels/matching.index.matching.kernel-3f9a.../     what Numba compiled of that module
-      compiled/index-77c1...                              "every kernel of the index has been compiled here"
+      compiled/index-77c1...                              "every kernel of the index has been compiled, into these folders"
 
 Numba itself looks only at the file that a kernel stands in, and a kernel also holds the constants and kernels of the modules
 that its own imports. So a module's folder is named by the checksum of all of them: a changed one is compiled anew, and the same
 sources in another place are not.
 A folder that may not be written, as in an image that somebody else runs, is copied to the first one that may.
+A module's folder is touched when the module is imported: `warming.old_kernels` removes those that nobody uses.
 Rule: importing this module tells Numba; it must come before the first kernel.
 """
 
@@ -19,6 +20,7 @@ import re
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +31,7 @@ NUMBAS_FOLDER: Final = "NUMBA_CACHE_DIR"
 PACKAGE: Final = Path(__file__).resolve().parent.parent
 ROOMS: Final = ("matching", "network", "routing", "experiments")
 """The rooms that have kernels."""
-_IMPORTS: Final = re.compile(rb"^(?:from|import) +contentcast\.([\w.]+)(?: import \(?([\w, \n]*))?", re.MULTILINE)
+_IMPORTS: Final = re.compile(rb"^(?:from|import) +contentcast\.([\w.]+)(?: +import +(\([^)]*\)|[^\n]*))?", re.MULTILINE)
 
 
 # --- the folder
@@ -115,11 +117,11 @@ def _closure(path: Path) -> set[Path]:
 def _imported(path: Path) -> frozenset[Path]:
     found = set()
     for match in _IMPORTS.finditer(_source(path)):
-        module, names = match[1].decode(), (match[2] or b"").decode()
+        module, names = match[1].decode(), re.findall(r"\w+", (match[2] or b"").decode())
         if module.partition(".")[0] not in ROOMS:
             continue
         at = PACKAGE.joinpath(*module.split("."))
-        places = [at, *(at / each.strip().partition(" ")[0] for each in names.split(",") if each.strip())]
+        places = [at, *(at / each for each in names)]
         found |= {each.with_suffix(".py") for each in places if each.with_suffix(".py").is_file()}
     return frozenset(found)
 
@@ -140,7 +142,9 @@ def has_mark(part: str) -> bool:
 def set_mark(part: str) -> None:
     mark = _mark(part)
     mark.parent.mkdir(parents=True, exist_ok=True)
-    mark.touch()
+    whole = mark.with_name(f"{mark.name}.{os.getpid()}.part")
+    whole.write_text("".join(f"{_folder_of(each)}\n" for each in _modules()))
+    whole.replace(mark)
 
 
 def _mark(part: str) -> Path:
@@ -156,9 +160,18 @@ def _fingerprint() -> str:
     digest = hashlib.sha256()
     processor = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     digest.update(f"{numba_version} {sys.version_info[:2]} {llvm.get_process_triple()} {processor}".encode())
-    for path in sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py") if has_kernels(path)):
+    for path in _modules():
         digest.update(stamp_of(path).encode())
     return digest.hexdigest()[:24]
+
+
+def _modules() -> list[Path]:
+    return sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py") if has_kernels(path))
+
+
+def _folder_of(path: Path) -> str:
+    """The name of the folder in which the kernels of a module are."""
+    return f"{'.'.join(path.relative_to(PACKAGE).with_suffix('').parts)}-{stamp_of(path)}"
 
 
 def has_kernels(path: Path) -> bool:
@@ -167,6 +180,12 @@ def has_kernels(path: Path) -> bool:
 
 
 # --- told to Numba
+
+
+@cache
+def _touch(path: Path) -> None:
+    with suppress(OSError):  # it is not there yet
+        os.utime(path)
 
 
 def _tell_numba() -> None:
@@ -179,8 +198,8 @@ def _tell_numba() -> None:
             self._py_file = str(path)  # Numba names it in warnings
             self._line = function.__code__.co_firstlineno
             self._stamp = stamp_of(path)
-            name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-            self._path = folder() / "kernels" / f"{name}-{self._stamp}"
+            self._path = folder() / "kernels" / _folder_of(path)
+            _touch(self._path)
 
         def get_cache_path(self) -> str:
             return str(self._path)

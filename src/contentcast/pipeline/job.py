@@ -41,6 +41,7 @@ from contentcast.spark.reading import BAD
 from contentcast.spark.route import Totals, route_totals
 from contentcast.spark.session import quiet_loggers, session
 from contentcast.spark.subscriptions.indexes import Prepared, prepare
+from contentcast.warming.parts import EVERYTHING, INDEX, part_of
 
 SUMMARY: Final = "job.json"
 MADE_BY: Final = "contentcast run"
@@ -178,6 +179,13 @@ def run_job(
             write_report(facts, folder / "report.html")
         (folder / SUMMARY).write_text(json.dumps(facts.summary(), indent=1) + "\n")
     return facts
+
+
+def part_used(protocols: Sequence[str] | None, *, routes: bool, count_steps: bool) -> str:
+    """The kernels that a job uses, as a part of `warming.parts`. `routes`: it has a network."""
+    if not routes:
+        return INDEX
+    return EVERYTHING if count_steps else part_of(protocols or USUAL, count_steps=False)
 
 
 def is_ours(out: Path) -> bool:

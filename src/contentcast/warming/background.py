@@ -13,11 +13,12 @@ import logging
 import os
 from contextlib import suppress
 from threading import Event, Lock, Thread
+from time import monotonic
 from typing import Any, Final
 from weakref import WeakSet
 
 from contentcast.model.errors import ContentcastError
-from contentcast.warming.compilers import CannotCompile, Tell, compile_parts, is_compiled
+from contentcast.warming.compilers import TELL_EVERY_S, CannotCompile, Tell, compile_parts, is_compiled
 from contentcast.warming.parts import INDEX
 
 log: Final = logging.getLogger("contentcast.kernels")
@@ -25,9 +26,11 @@ COMPILING: Final = (
     "contentcast compiles its kernels in the background, once on this machine, and answers more slowly until then; "
     "`contentcast warm` does it ahead"
 )
-WAITING: Final = (
-    "contentcast compiles its kernels, once on this machine, about a minute on two cores; `contentcast warm` does it ahead"
-)
+WAITING: Final = "compiling the kernels, once on this machine, about a minute on two cores; `contentcast warm` does it ahead"
+
+
+def _warn(line: str) -> None:
+    log.warning("contentcast: %s", line)
 
 
 class _Kernels:
@@ -58,25 +61,25 @@ class _Kernels:
                 from contentcast.kernels import kernel
 
                 self._working, self._done = os.getpid(), Event()
-                kernel.as_python = not is_compiled(part)  # here, not in the thread: whoever asked goes on at once
+                # Here, not in the thread: whoever asked goes on at once. An index alone has no kernel that could be Python.
+                kernel.as_python = part != INDEX and not is_compiled(part)
                 Thread(target=self._work, args=(part, tell), name="contentcast-kernels", daemon=True).start()
 
-    def wait(self, tell: Tell | None = None) -> None:
-        """Come back when they are ready; at once if they are in the cache. `tell` gets lines about it."""
+    def wait(self, tell: Tell = _warn) -> None:
+        """Come back when they are ready; at once if they are in the cache. `tell` gets a line at least every ten seconds."""
         if self.ready:
             return
         if is_compiled(INDEX):
             self._use()
             return
-        if tell is None:
-            log.warning(WAITING)
-        else:
-            tell(WAITING)
+        tell(WAITING)
         if self._working == os.getpid():
-            self._done.wait()
+            began = monotonic()
+            while not self._done.wait(TELL_EVERY_S):
+                tell(f"waiting for the kernels ({monotonic() - began:.0f} s)")
         else:
             with suppress(CannotCompile):
-                compile_parts(INDEX, tell or log.info)
+                compile_parts(INDEX, tell)
         self._use()
 
     def _work(self, part: str, tell: Tell) -> None:
@@ -84,7 +87,7 @@ class _Kernels:
         from contentcast.warming.loading import load_index_kernels
 
         try:
-            if kernel.as_python:
+            if not is_compiled(part):
                 tell(COMPILING)
             self._compile(INDEX)
             load_index_kernels()
@@ -94,7 +97,6 @@ class _Kernels:
             kernel.as_python = False
             self._use()
             self._working = 0
-            self._done.set()
 
     def _compile(self, part: str) -> None:
         try:
@@ -105,6 +107,7 @@ class _Kernels:
 
     def _use(self) -> None:
         self.ready = True
+        self._done.set()
         for each in list(self._wanting):
             with suppress(ContentcastError):  # this thread is in the midst of reading it; its next change uses them
                 each.use_kernels()

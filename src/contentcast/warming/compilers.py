@@ -16,6 +16,7 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import Final, TextIO
 
+from contentcast.warming.old_kernels import remove_old
 from contentcast.warming.parts import AFTER, needed_for
 
 Tell = Callable[[str], None]
@@ -40,15 +41,19 @@ def compile_parts(part: str, tell: Tell, *, quietly: bool = False) -> None:
 
     `quietly`: at a low priority, beside something that answers.
     """
+    from contentcast.kernels.cache import folder
+
     with _alone(tell):
         if not is_compiled(part):
-            _Compilers(needed_for(part), tell, quietly).run()
+            missing = [each for each in needed_for(part) if not is_compiled(each)]
+            _Compilers(missing, tell, quietly).run()
+            remove_old(folder())
 
 
 class _Compilers:
     def __init__(self, parts: list[str], tell: Tell, quietly: bool) -> None:
         self._waiting = parts
-        self._done: set[str] = set()
+        self._done = set(AFTER) - set(parts)
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._heard: Queue[tuple[str, str]] = Queue()
         self._kernels = 0
@@ -66,9 +71,9 @@ class _Compilers:
                 if monotonic() - told > TELL_EVERY_S and self._running:
                     told = monotonic()
                     at = " and ".join(self._running)
+                    done = self._count - len(self._waiting) - len(self._running)
                     self._tell(
-                        f"compiling: {self._kernels} kernels, {len(self._done)} of {self._count} parts; "
-                        f"now {at} ({told - began:.0f} s)"
+                        f"compiling: {self._kernels} kernels, {done} of {self._count} parts; now {at} ({told - began:.0f} s)"
                     )
         finally:
             for each in self._running.values():

@@ -10,8 +10,8 @@ from contentcast.warming.parts import EVERYTHING
 
 
 def have_compiled(part: str = EVERYTHING) -> None:
-    """Comes back at once if it has been done on this machine."""
+    """Comes back at once if it has been done on this machine. `part`: see `warming.parts`."""
     if not is_compiled(part):
-        say("compiling the kernels, once on this machine, a minute or two (`contentcast warm` does it ahead)")
+        say("compiling the kernels that this needs, once on this machine, a minute or two (`contentcast warm` does it ahead)")
         with suppress(CannotCompile):  # then each process compiles what it uses
             compile_parts(part, say)
