@@ -31,6 +31,8 @@ from contentcast.model.predicates.tree import (
     And,
     Between,
     Compare,
+    Exists,
+    ForAll,
     In,
     InCidr,
     Like,
@@ -38,6 +40,7 @@ from contentcast.model.predicates.tree import (
     Not,
     Or,
     Rlike,
+    Sized,
     TextTest,
     Tree,
     normalise,
@@ -359,9 +362,12 @@ def _filler(tree: Tree) -> Callable[[list[str]], Tree]:
         case Not(part):
             fill = _filler(part)
             return lambda raws: Not(fill(raws))
-        case Lowered(test):
-            inner = _filler(test)
-            return lambda raws: Lowered(inner(raws))  # type: ignore[arg-type]
+        case Lowered(test) | Sized(test):
+            inner, around = _filler(test), type(tree)
+            return lambda raws: around(inner(raws))  # type: ignore[arg-type]
+        case Exists(name, element, predicate) | ForAll(name, element, predicate):
+            fill, of = _filler(predicate), type(tree)
+            return lambda raws: of(name, element, fill(raws))
         case Compare() | TextTest() | Between() | Like() | Rlike() | InCidr():
             given = [getattr(tree, each.name) for each in fields(tree)]
             sort = type(tree)

@@ -64,7 +64,8 @@ _BRACKETS: Final = re.compile(r"[(\[{)\]}]")
 _QUOTED: Final = re.compile(rf"{literals.STRING}|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 _ONLY_GRAMMAR: Final = re.compile(
-    r"\b(?:ilike|rlike|regexp)\b|\b(?:lower|lcase|coalesce|ifnull|nvl|regexp_like|in_cidr)\s*\(", re.IGNORECASE
+    r"\b(?:ilike|rlike|regexp)\b|\b(?:lower|lcase|coalesce|ifnull|nvl|regexp_like|in_cidr|array_contains|arrays_overlap|exists|forall|size|cardinality|array_size)\s*\(",
+    re.IGNORECASE,
 )
 """Forms that the grammar alone reads: where a text has one, its word about the text is the last."""
 

@@ -166,7 +166,7 @@ class TextIndex:
             negative = self._negative[number]
             if constraint.accepts(values[place]) != negative:
                 tried[negative].append(place << 32 | number)
-        given = pa.array(values, self.kind.arrow) if ranged else None
+        given = pa.array(values, self.kind.stored) if ranged else None
         for number, constraint in ranged.items():
             holds.append(np.flatnonzero(_in_ranges(given, constraint.ranges)) << 32 | number)
         holds.append(np.array(tried[0], np.int64))
@@ -227,9 +227,9 @@ class TextIndex:
     def row_of(self, value: Value) -> int:
         """The row of one value, as `rows_of` has them."""
         if self._age != self._answers.age:
-            return int(self.rows_of(pa.array([value], self.kind.arrow))[0])
+            return int(self.rows_of(pa.array([value], self.kind.stored))[0])
         code = np.zeros(1, np.int64)
-        self._values.look_up(pa.array([value], self.kind.arrow), 2, code, 0)
+        self._values.look_up(pa.array([value], self.kind.stored), 2, code, 0)
         if code[0] == 1:
             self._learn([value])
             return int(self._answers.count - 1)
