@@ -55,7 +55,7 @@ MOST_TESTS: Final = 2_048
 """Tests of one predicate: each takes 10 to 50 microseconds on its way to the normal form. A list after IN is one test."""
 
 ReadLiteral = Callable[[int, str, str, bool], Value]
-"""Takes where a string or number literal starts, its text, the kind's name and whether it is negated.
+"""Takes where a string or number literal starts, its text, the kind's name (or "date") and whether it is negated.
 
 Bulk loading puts slots here.
 """
@@ -97,6 +97,8 @@ def read_tree(space: Space, text: str, read_literal: ReadLiteral | None = None, 
 def read_plain(start: int, raw: str, kind: str, negative: bool) -> Value:
     if kind == "string":
         return literals.read_string(raw)
+    if kind in ("timestamp", "date"):
+        return literals.read_timestamp(literals.read_string(raw), date_only=kind == "date")
     return literals.read_float(raw, negative) if kind == "float" else literals.read_number(raw, negative)
 
 
@@ -508,8 +510,8 @@ class _Text:
             if not _BEFORE_STRING.match(self.text, start):
                 raise self.expected(f"a string after {word.upper()}")
             self.step()
-            raw = self.word
-            found = lambda name, kind: _checked_timestamp(raw, kind, start, word == "date")  # noqa: E731
+            raw, inside = self.word, self.start
+            found = lambda name, kind: self._timestamp(inside, raw, kind, start, word)  # noqa: E731
         elif sort in ("number", "string", "hex") and not (negative and sort != "number"):
             found = lambda name, kind: self._literal(start, sort, word, kind, negative)  # noqa: E731
         else:
@@ -517,6 +519,14 @@ class _Text:
         self.step()
         self._close(depth)
         return found
+
+    def _timestamp(self, inside: int, raw: str, kind: Kind, start: int, word: str) -> Value:
+        if kind.name != "timestamp":
+            raise NotRead(start, f"the attribute is {kind.article}, not a timestamp")
+        try:
+            return self.read_literal(inside, raw, word, False)
+        except ValueError as reason:
+            raise NotRead(start, str(reason)) from None
 
     def _literal(self, start: int, sort: str, word: str, kind: Kind, negative: bool) -> Value:
         try:
@@ -579,12 +589,3 @@ def _checked_constant(truth: bool | None, kind: Kind, start: int) -> Value | Non
     if truth is not None and kind.name != "bool":
         raise NotRead(start, f"the attribute is {kind.article}; {str(truth).upper()} is a bool")
     return truth
-
-
-def _checked_timestamp(raw: str, kind: Kind, start: int, date_only: bool) -> Value:
-    if kind.name != "timestamp":
-        raise NotRead(start, f"the attribute is {kind.article}, not a timestamp")
-    try:
-        return literals.read_timestamp(literals.read_string(raw), date_only=date_only)
-    except ValueError as reason:
-        raise NotRead(start, str(reason)) from None

@@ -315,13 +315,17 @@ def _of_elements(kind: Kind, test: Exists | ForAll, truth: bool, effort: Effort)
     the sets for which it is not FALSE (or not TRUE).
     """
     assert kind.element is not None
-    space = Space("element", {test.element: kind.element.name})
     some = isinstance(test, Exists) is truth
+    everything = Ranges.everything(kind)
+    if isinstance(test.predicate, (Compare, In)):  # as of array_contains and arrays_overlap, which come by the thousand
+        wanted = test_constraint(kind.element, test.predicate, truth)
+        if some and wanted.ranges and not wanted.absent:
+            return [Constraint(everything, like=(Some.of(wanted),))]
+    space = Space("element", {test.element: kind.element.name})
     sets = [
         each.get(test.element) or Constraint(Ranges.everything(kind.element), absent=True)
         for each in simplified(space, _when(space, test.predicate, truth, effort), effort=effort)
     ]
-    everything = Ranges.everything(kind)
     if some:
         return [Constraint.of(everything, like=(Some.of(each),), effort=effort) for each in sets]
     others = _complement(kind.element, sets, effort)
