@@ -470,8 +470,8 @@ class Reader:
 
 
 _NO_CLOCK: Final = (
-    "the function {} is not part of the language: a predicate has no clock; write the instant, TIMESTAMP '2026-03-01 12:00:00', "
-    "or let the event carry its age"
+    "the function {} is not part of the language: a predicate has no clock; write the instant, "
+    "TIMESTAMP '2026-03-01 12:00:00', or let the event carry its age"
 )
 _HOW_TO_WRITE: Final = {
     "timestamp": "; write TIMESTAMP '2026-03-01 12:00:00'",
