@@ -46,6 +46,8 @@ CORNERS: dict[str, list[Any]] = {  # values that DuckDB's or Spark's own text ca
     "float": [5e-324, -5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 0.1 + 0.2],
     "timestamp": [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)],
 }
+LIST = "list of "
+SIZES = [0, 1, 1, 2, 3]
 NETWORKS = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "2001:db8::/32", "::ffff:10.0.0.0/104", "0.0.0.0/0"]
 ADDRESSES = ["10.1.2.3", "10.2.0.1", "::ffff:10.1.2.3", "2001:db8::1", "10.1.2", "010.1.2.3", "192.168.0.1"]
 NAMES = ["issue", "price", "volume", "active", "data", "x1", "detail.state", "when", "Order", "an odd name"]
@@ -55,17 +57,24 @@ class Generator:
     """`portable` keeps to what DuckDB's text can say as well (no backslash escapes, no <=>, no zones).
 
     `plain` keeps to what sqlglot is asked about (no lower, ILIKE, RLIKE, in_cidr, coalesce). Without `networks` there is no
-    in_cidr, which SQL does not know.
+    in_cidr, which SQL does not know, and without `lists` no attribute is a list.
     """
 
-    def __init__(self, random: Random, *, portable: bool = False, plain: bool = False, networks: bool = True) -> None:
+    def __init__(
+        self, random: Random, *, portable: bool = False, plain: bool = False, networks: bool = True, lists: bool = True
+    ) -> None:
         self.random, self.portable, self.plain = random, portable, plain
         self.networks = networks and not portable
+        self.lists = lists and not plain and not portable
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
     def value(self, kind: str) -> Any:
+        if kind.startswith(LIST):
+            return [
+                None if self.chance(0.15) else self.value(kind.removeprefix(LIST)) for _ in range(self.random.choice(SIZES))
+            ]
         corners = CORNERS.get(kind)
         if corners and not self.portable and self.chance(0.15):
             return self.random.choice(corners)
@@ -78,8 +87,10 @@ class Generator:
         attributes: dict[str, str | Attribute] = {}
         for name in names:
             kind = self.random.choice(list(POOLS))
+            if self.lists and kind != "bytes" and self.chance(0.4):
+                kind = LIST + kind
             attributes[name] = kind
-            if domains and self.chance(0.4):
+            if domains and not kind.startswith(LIST) and self.chance(0.4):
                 some = sorted({self.value(kind) for _ in range(4)})
                 if kind != "bool" and self.chance(0.5):
                     attributes[name] = Attribute(kind, low=some[0], high=some[-1])
@@ -92,7 +103,7 @@ class Generator:
         for name, attribute in space.items():
             if self.chance(0.75):
                 value = self.value(attribute.kind)
-                if value in attribute.domain:
+                if attribute.kind.startswith(LIST) or value in attribute.domain:
                     event[name] = value
         return event
 
@@ -119,9 +130,31 @@ class Generator:
         pieces = ["a", "b", "ab", "%", "%", "_", "c"] + ([] if self.portable else ["\\%", "\\_", "\\\\", "ä"])
         return self.written("".join(self.random.choice(pieces) for _ in range(self.random.randint(0, 5))))
 
+    def list_test(self, name: str, kind: str) -> str:
+        """Of an attribute that is a list of the kind."""
+        shown, negated = quote_name(name), self.random.choice(["", "NOT "])
+        literals = [self.written_literal(kind) for _ in range(self.random.randint(1, 3))]
+        match self.random.choice(["contains", "contains", "overlap", "exists", "exists", "forall", "size", "null"]):
+            case "contains":
+                return f"{negated}array_contains({shown}, {literals[0]})"
+            case "overlap":
+                letter = {"int": "L", "float": "D"}.get(kind, "")  # Spark wants lists of one type
+                return f"{negated}arrays_overlap({shown}, array({', '.join(each + letter for each in literals)}))"
+            case "size":
+                op = self.random.choice(["= {}", "<> {}", "> {}", "<= {}", "BETWEEN {} AND 3", "IN ({}, 3)"])
+                return f"{negated}size({shown}) {op.format(self.random.randint(-1, 3))}"
+            case "null":
+                return f"{shown} IS {negated}NULL"
+            case how:
+                inner = Space("elements", {"t": kind})
+                body = self.text(inner, self.random.choice([0, 0, 1]))
+                return f"{negated}{how}({shown}, t -> {body})"
+
     def test(self, space: Space) -> str:
         name = self.random.choice(space.names)
         kind = space[name].kind
+        if kind.startswith(LIST):
+            return self.list_test(name, kind.removeprefix(LIST))
         shown = quote_name(name)
         choices = ["compare", "compare", "compare", "between", "in", "null"]
         choices += {"string": ["like", "like", "text", "text"], "bool": ["bare", "truth"]}.get(kind, [])

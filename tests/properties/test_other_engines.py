@@ -54,7 +54,7 @@ def test_duckdb_chooses_the_same_events(duck: duckdb.DuckDBPyConnection, random:
     assert [row for (row,) in found] == oracle(space, text, events), text
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 def test_spark_chooses_the_same_events(spark: SparkSession, seed: int) -> None:
     """One job per seed: 120 predicates as columns over 60 events."""
     generate = Generator(Random(seed), networks=False)

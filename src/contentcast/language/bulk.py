@@ -31,6 +31,8 @@ from contentcast.model.predicates.tree import (
     And,
     Between,
     Compare,
+    Exists,
+    ForAll,
     In,
     InCidr,
     Like,
@@ -38,6 +40,7 @@ from contentcast.model.predicates.tree import (
     Not,
     Or,
     Rlike,
+    Sized,
     TextTest,
     Tree,
     normalise,
@@ -58,6 +61,8 @@ _DOUBTFUL: Final = re.compile(
     rf"|[A-Za-z0-9_.]{_A_STRING}|{_A_STRING}\s*{_A_STRING}"  # X'1F', r'..', 'a' 'b'
     rf"|{_A_NUMBER}[A-Za-z0-9_.`{_A_NUMBER}]|[.]{_A_NUMBER}"  # 12L, 1_000, 1.2.3
 )
+_PLAIN_TIME: Final = r"^'[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}Z?'$"
+_PLAIN_DATE: Final = r"^'[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}'$"
 MOST_KEPT: Final = 500_000
 """Characters of shapes whose trees are kept between calls: subscriptions that come a thousand at a time have the shapes of the
 last thousand. A tree takes some hundred bytes for a character."""
@@ -313,7 +318,15 @@ def _narrowed(first: Ints, last: Ints, op: str, keys: Ints, ends: tuple[int, int
 
 
 def _keys(slot: Slot, raw: pa.Array) -> tuple[Ints, Mask]:
-    """Number literals as keys. Not sure: a fraction against an int, a number out of range (they are read singly)."""
+    """Literals as keys. Not sure, and read singly: a fraction against an int, a number out of range, a time with a zone."""
+    if slot.kind in ("timestamp", "date"):
+        plain = pc.match_substring_regex(raw, _PLAIN_DATE if slot.kind == "date" else _PLAIN_TIME)
+        texts = pc.utf8_slice_codeunits(pc.if_else(plain, raw, "'2000-01-01 00:00:00'"), 1, 11 if slot.kind == "date" else 20)
+        try:
+            ticks = texts.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:  # the 30th of February
+            return np.zeros(len(raw), np.int64), np.ones(len(raw), np.bool_)
+        return ticks, ~plain.to_numpy(zero_copy_only=False)
     if slot.kind == "float":
         numbers = raw.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return float_keys(-numbers if slot.negative else numbers), np.isinf(numbers)
@@ -359,9 +372,12 @@ def _filler(tree: Tree) -> Callable[[list[str]], Tree]:
         case Not(part):
             fill = _filler(part)
             return lambda raws: Not(fill(raws))
-        case Lowered(test):
-            inner = _filler(test)
-            return lambda raws: Lowered(inner(raws))  # type: ignore[arg-type]
+        case Lowered(test) | Sized(test):
+            inner, around = _filler(test), type(tree)
+            return lambda raws: around(inner(raws))  # type: ignore[arg-type]
+        case Exists(name, element, predicate) | ForAll(name, element, predicate):
+            fill, of = _filler(predicate), type(tree)
+            return lambda raws: of(name, element, fill(raws))
         case Compare() | TextTest() | Between() | Like() | Rlike() | InCidr():
             given = [getattr(tree, each.name) for each in fields(tree)]
             sort = type(tree)
@@ -375,5 +391,7 @@ def _read(slot: Slot, raws: list[str]) -> Any:
     raw = raws[slot.index]
     if slot.kind == "string":
         return literals.read_string(raw)
+    if slot.kind in ("timestamp", "date"):
+        return literals.read_timestamp(literals.read_string(raw), date_only=slot.kind == "date")
     read = literals.read_float if slot.kind == "float" else literals.read_number
     return read(raw, slot.negative)

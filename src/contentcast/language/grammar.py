@@ -6,7 +6,8 @@
             | attribute IS [NOT] NULL, TRUE, FALSE or DISTINCT FROM value
             | attribute [NOT] ILIKE value [ESCAPE string] | attribute [NOT] RLIKE value | in_cidr | rlike (attribute, value)
             | startswith | endswith | contains (attribute, value) | attribute | TRUE | FALSE | NULL
-    attribute := name | lower(attribute) | coalesce(attribute, ..., value)
+            | array_contains(list, value) | arrays_overlap(list, array(value, ...)) | exists | forall (list, name -> either)
+    attribute := name | lower(attribute) | coalesce(attribute, ..., value) | size(list)
 
 An open parenthesis puts what is half read on a stack of its own, so the Python stack stays as it is and threads do not meet.
 What is not for certain one of these raises `NotRead` with the place; `parser` then asks sqlglot about a short text, which knows
@@ -25,11 +26,14 @@ from contentcast.language import literals
 from contentcast.language.operands import FUNCTIONS, NotRead, Operand, TooDeep, Wrong, check_network, check_regex, lowered
 from contentcast.language.printer import quote_name
 from contentcast.model.errors import nearest
+from contentcast.model.predicates.spelling import ELEMENT
 from contentcast.model.predicates.tree import (
     And,
     Between,
     Compare,
     Constant,
+    Exists,
+    ForAll,
     In,
     InCidr,
     IsNull,
@@ -51,7 +55,7 @@ MOST_TESTS: Final = 2_048
 """Tests of one predicate: each takes 10 to 50 microseconds on its way to the normal form. A list after IN is one test."""
 
 ReadLiteral = Callable[[int, str, str, bool], Value]
-"""Takes where a string or number literal starts, its text, the kind's name and whether it is negated.
+"""Takes where a string or number literal starts, its text, the kind's name (or "date") and whether it is negated.
 
 Bulk loading puts slots here.
 """
@@ -65,7 +69,7 @@ _TOKEN: Final = re.compile(
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*+(?![\w'"`.\\$@])|(?i:and|between|date|escape|from|i?like|rlike|regexp|timestamp)(?=['"]))
     | (?P<quoted>`[^`]++`)(?![\w`.'"])
     | (?P<op><=>|<>|<=|>=|!=|==|=|<|>)(?![<>=!|&*%^~@?:\#])
-    | (?P<sign>[(),]|-(?![->]))
+    | (?P<sign>[(),]|->|-(?![->]))
     | (?P<comment>/\*(?!\+)(?:[^*/]++|\*(?!/)|/(?!\*))*+\*/)
     | (?P<end>\Z)
     )""",
@@ -76,6 +80,7 @@ _NUMBERS: Final = re.compile(r"(?:[ ]*+-?[0-9]++(?:\.[0-9]++)?+[ ]*+,)*+[ ]*+-?[
 _OPS: Final = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<=>": "<=>"}
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TEXT_TESTS: Final = frozenset({"startswith", "endswith", "contains"})
+_LIST_TESTS: Final = frozenset({"array_contains", "arrays_overlap", "exists", "forall"})
 _CALLED: Final = re.compile(r"[ \t\r\n]*+\(")
 _CONSTANTS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 _REGEX_WORDS: Final = ("rlike", "regexp", "regexp_like")
@@ -92,6 +97,8 @@ def read_tree(space: Space, text: str, read_literal: ReadLiteral | None = None, 
 def read_plain(start: int, raw: str, kind: str, negative: bool) -> Value:
     if kind == "string":
         return literals.read_string(raw)
+    if kind in ("timestamp", "date"):
+        return literals.read_timestamp(literals.read_string(raw), date_only=kind == "date")
     return literals.read_float(raw, negative) if kind == "float" else literals.read_number(raw, negative)
 
 
@@ -101,6 +108,8 @@ class _Text:
     def __init__(self, space: Space, text: str, read_literal: ReadLiteral) -> None:
         self.space, self.text, self.read_literal = space, text, read_literal
         self.kinds = space.kinds
+        self.inside = False
+        """Is it a predicate of elements, which a parenthesis ends?"""
         self.at = self.start = 0
         self.sort, self.word = "", ""
         self.step()
@@ -181,6 +190,8 @@ class _Text:
                     break
                 operand = either[0] if len(either) == 1 else Or(tuple(either))
                 if not waiting:
+                    if self.inside and self.sort == "sign" and self.word == ")":
+                        return operand
                     if self.sort != "end":
                         raise NotRead(self.start, f"unexpected {self.word[:40]!r}")
                     return operand
@@ -226,6 +237,8 @@ class _Text:
                 return self._text_test("rlike")
             if self.word == "in_cidr" and self._is_call():
                 return self._text_test("in_cidr")
+            if self.word in _LIST_TESTS and self._is_call():
+                return self._list_test(self.word)
             if self.word in _CONSTANTS:
                 return self._constant()
         if self._is_literal():
@@ -234,6 +247,8 @@ class _Text:
         return operand.tested(self._of_one(operand.name, operand.kind))
 
     def _of_one(self, name: str, kind: Kind) -> Tree:
+        if kind.element is not None and not (self.sort == "word" and self.word == "is"):
+            raise Wrong(self.start, f"{name} is {kind.article}; {_how_to_ask(name, kind, self.word)}")
         if self.sort == "op":
             op = _OPS[self.word]
             self.step()
@@ -282,6 +297,10 @@ class _Text:
         op = _MIRRORED[_OPS[self.word]]
         self.step()
         operand = self._operand()
+        if operand.kind.element is not None:
+            raise Wrong(
+                operand.start, f"{operand.name} is {operand.kind.article}; {_how_to_ask(operand.name, operand.kind, '=')}"
+            )
         return operand.tested(Compare(operand.name, op, value(operand.name, operand.kind)))
 
     def _is(self, name: str, kind: Kind) -> Tree:
@@ -337,6 +356,47 @@ class _Text:
         check_regex(expression, start, raw)
         return Rlike(name, expression)
 
+    def _list_test(self, how: str) -> Tree:
+        self.step()
+        self.want("(")
+        start = self.start
+        name, kind = self._attribute()
+        if kind.element is None:
+            raise Wrong(start, f"{how} asks of a list; {name} is {kind.article}")
+        self.want(",")
+        element = kind.element
+        if how == "array_contains":
+            start = self.start
+            value = self._value(name, element)
+            if value is None:
+                raise Wrong(start, f"no list is known to contain NULL; write exists({quote_name(name)}, t -> t IS NULL)")
+            found: Tree = Exists(name, ELEMENT, Compare(ELEMENT, "=", value))
+        elif how == "arrays_overlap":
+            if not self.take("array"):
+                raise Wrong(
+                    self.start, f"arrays_overlap takes a list of literals; write arrays_overlap({quote_name(name)}, array(...))"
+                )
+            found = Exists(name, ELEMENT, In(ELEMENT, self._values(name, element)))
+        else:
+            found = self._of_elements(how, name, element)
+        self.want(")")
+        return found
+
+    def _of_elements(self, how: str, name: str, element: Kind) -> Tree:
+        """`t -> predicate of t`, read by a reader of its own that knows t alone."""
+        if self.sort not in ("word", "quoted"):
+            raise Wrong(self.start, f"expected a name for the elements; write {how}({quote_name(name)}, t -> t = ...)")
+        called = self.word[1:-1] if self.sort == "quoted" else self.text[self.start : self.at]
+        self.step()
+        self.want("->")
+        inner = _Text.__new__(_Text)
+        inner.__dict__.update(self.__dict__)
+        inner.space, inner.inside = Space(f"the elements of {name}", {called: element.name}), True
+        inner.kinds = inner.space.kinds
+        predicate = inner.tree(MOST_TESTS)
+        self.at, self.start, self.sort, self.word = inner.at, inner.start, inner.sort, inner.word
+        return (Exists if how == "exists" else ForAll)(name, called, predicate)
+
     def _text_test(self, how: str) -> Tree:
         self.step()
         self.want("(")
@@ -369,12 +429,15 @@ class _Text:
             start = self.start
             name, kind = self._attribute()
             return Operand(start, kind, ((name, False),))
-        start, function = self.start, FUNCTIONS[self.word]
+        start, function, word = self.start, FUNCTIONS[self.word], self.word
         if function == "coalesce" and self.read_literal is not read_plain:
             raise NotRead(start, "coalesce is read text by text")
         self.step()
         self.want("(")
         found = self._operand()
+        if function == "size":
+            self.want(")")
+            return found.sized(start, word)
         if function == "lower":
             self.want(")")
             return found.lowered(start)
@@ -447,8 +510,8 @@ class _Text:
             if not _BEFORE_STRING.match(self.text, start):
                 raise self.expected(f"a string after {word.upper()}")
             self.step()
-            raw = self.word
-            found = lambda name, kind: _checked_timestamp(raw, kind, start, word == "date")  # noqa: E731
+            raw, inside = self.word, self.start
+            found = lambda name, kind: self._timestamp(inside, raw, kind, start, word)  # noqa: E731
         elif sort in ("number", "string", "hex") and not (negative and sort != "number"):
             found = lambda name, kind: self._literal(start, sort, word, kind, negative)  # noqa: E731
         else:
@@ -456,6 +519,14 @@ class _Text:
         self.step()
         self._close(depth)
         return found
+
+    def _timestamp(self, inside: int, raw: str, kind: Kind, start: int, word: str) -> Value:
+        if kind.name != "timestamp":
+            raise NotRead(start, f"the attribute is {kind.article}, not a timestamp")
+        try:
+            return self.read_literal(inside, raw, word, False)
+        except ValueError as reason:
+            raise NotRead(start, str(reason)) from None
 
     def _literal(self, start: int, sort: str, word: str, kind: Kind, negative: bool) -> Value:
         try:
@@ -503,6 +574,13 @@ class _Text:
         return tuple(known[raw] for raw in plain[0].split(","))
 
 
+def _how_to_ask(name: str, kind: Kind, word: str) -> str:
+    shown = quote_name(name)
+    if word in ("=", "==", "in"):
+        return f"write array_contains({shown}, ...) or arrays_overlap({shown}, array(...))"
+    return f"write exists({shown}, t -> ...), forall({shown}, t -> ...) or size({shown}) > ..., with a test of t"
+
+
 def _not(part: Tree) -> Tree:
     return part.part if isinstance(part, Not) else Not(part)
 
@@ -511,12 +589,3 @@ def _checked_constant(truth: bool | None, kind: Kind, start: int) -> Value | Non
     if truth is not None and kind.name != "bool":
         raise NotRead(start, f"the attribute is {kind.article}; {str(truth).upper()} is a bool")
     return truth
-
-
-def _checked_timestamp(raw: str, kind: Kind, start: int, date_only: bool) -> Value:
-    if kind.name != "timestamp":
-        raise NotRead(start, f"the attribute is {kind.article}, not a timestamp")
-    try:
-        return literals.read_timestamp(literals.read_string(raw), date_only=date_only)
-    except ValueError as reason:
-        raise NotRead(start, str(reason)) from None

@@ -18,6 +18,7 @@ from typing import Final
 
 from contentcast.model.predicates.tree import (
     And,
+    Between,
     Compare,
     Constant,
     In,
@@ -26,16 +27,26 @@ from contentcast.model.predicates.tree import (
     Lowered,
     Not,
     Or,
+    Sized,
     TextTest,
     Tree,
     test_constraint,
 )
-from contentcast.model.values.kinds import Kind, Value
+from contentcast.model.values.kinds import INT, Kind, Value
 from contentcast.model.values.networks import InNetwork, NetworkError
 from contentcast.model.values.regular import Regex
 from contentcast.model.values.regular_syntax import RegexError
 
-FUNCTIONS: Final = {"lower": "lower", "lcase": "lower", "coalesce": "coalesce", "ifnull": "coalesce", "nvl": "coalesce"}
+FUNCTIONS: Final = {
+    "lower": "lower",
+    "lcase": "lower",
+    "coalesce": "coalesce",
+    "ifnull": "coalesce",
+    "nvl": "coalesce",
+    "size": "size",
+    "cardinality": "size",
+    "array_size": "size",
+}
 
 
 class NotRead(Exception):
@@ -62,6 +73,8 @@ class Operand:
     kind: Kind
     names: tuple[tuple[str, bool], ...]
     default: Value | None = None
+    size: bool = False
+    """Is it the size of a list?"""
 
     @property
     def name(self) -> str:
@@ -74,7 +87,14 @@ class Operand:
         default = self.default.lower() if isinstance(self.default, str) else self.default
         return replace(self, start=start, names=tuple((name, True) for name, _ in self.names), default=default)
 
+    def sized(self, start: int, word: str) -> Operand:
+        if self.kind.element is None or self.default is not None or len(self.names) > 1:
+            raise Wrong(start, f"{word} asks of a list; {self.name} is {self.kind.article}")
+        return Operand(start, INT, self.names, size=True)
+
     def joined(self, other: Operand) -> Operand:
+        if self.kind.element is not None or self.size or other.size:
+            raise Wrong(self.start, "coalesce takes no lists; write the cases with IS NULL, AND and OR")
         if other.kind != self.kind:
             raise Wrong(
                 other.start, f"coalesce takes attributes of one kind; {self.name} is {self.kind.article}, {other.name} is not"
@@ -82,10 +102,14 @@ class Operand:
         return replace(self, names=(*self.names, *other.names), default=other.default)
 
     def otherwise(self, value: Value | None) -> Operand:
+        if self.size:
+            raise Wrong(self.start, "coalesce takes no sizes; write the cases with IS NULL, AND and OR")
         return replace(self, default=value)
 
     def tested(self, test: Tree) -> Tree:
         """The test, which is written for the first name, of the operand."""
+        if self.size:
+            return _sized(test, self.start)
         if self.names == ((self.name, False),) and self.default is None:
             return test
         cases: list[Tree] = []
@@ -109,7 +133,7 @@ def _renamed(tree: Tree, before: str, after: str) -> Tree:
             return Lowered(replace(test, attribute=after))
         case And(parts) | Or(parts):
             return type(tree)(tuple(_renamed(part, before, after) for part in parts))
-        case Constant():
+        case Constant() | Sized():
             return tree
     return replace(tree, attribute=after)
 
@@ -149,6 +173,17 @@ def lowered(tree: Tree, start: int) -> Tree:
             each = tuple(Lowered(Compare(name, "=", value)) for value in values)
             return each[0] if len(each) == 1 else Or(each)
     raise Wrong(start, "lower(...) is compared by = <> <=> IN LIKE startswith endswith contains; RLIKE ignores case with (?i)")
+
+
+def _sized(tree: Tree, start: int) -> Tree:
+    match tree:
+        case Not(part):
+            return Not(_sized(part, start))
+        case Compare() | Between() | In():
+            return Sized(tree)
+        case IsNull():
+            return tree
+    raise Wrong(start, "a size is compared with ints by = <> < <= > >= <=> BETWEEN and IN")
 
 
 def check_regex(expression: Value | None, start: int, raw: str) -> None:

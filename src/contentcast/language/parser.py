@@ -64,7 +64,8 @@ _BRACKETS: Final = re.compile(r"[(\[{)\]}]")
 _QUOTED: Final = re.compile(rf"{literals.STRING}|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 _ONLY_GRAMMAR: Final = re.compile(
-    r"\b(?:ilike|rlike|regexp)\b|\b(?:lower|lcase|coalesce|ifnull|nvl|regexp_like|in_cidr)\s*\(", re.IGNORECASE
+    r"\b(?:ilike|rlike|regexp)\b|\b(?:lower|lcase|coalesce|ifnull|nvl|regexp_like|in_cidr|array_contains|arrays_overlap|exists|forall|size|cardinality|array_size)\s*\(",
+    re.IGNORECASE,
 )
 """Forms that the grammar alone reads: where a text has one, its word about the text is the last."""
 
@@ -102,6 +103,9 @@ def parse_tree(space: Space, text: str, *, most_chars: int | None = MOST_CHARS) 
             raise PredicateError(text, reason.offset, f"{reason.reason}; {WHAT_IS_POSSIBLE}") from None
         unread = reason
     reader = Reader(space, text)
+    for sign, word in (("||", "OR"), ("&&", "AND")):
+        if (at := reader.unquoted().find(sign)) >= 0:
+            raise PredicateError(text, at, f"write {word} for {sign}")
     if _ONLY_GRAMMAR.search(reader.unquoted()):
         raise PredicateError(text, unread.offset, unread.reason)
     try:
@@ -257,11 +261,20 @@ class Reader:
             case exp.Case():
                 self._refuse(self._word("case"), f"CASE is not part of the language; {WHAT_IS_POSSIBLE}")
             case _ if isinstance(node, _ARITHMETIC):
-                self._refuse_at(node, f"arithmetic is not part of the language; {WHAT_IS_POSSIBLE}")
+                line = f"SELECT {node.sql(dialect=Dialect)} AS computed FROM {quote_name(self.space.name)}"
+                self._refuse_at(
+                    node, f"arithmetic is not part of the language; compute it as an attribute by a transform: {line}"
+                )
             case exp.RegexpILike() | exp.SimilarTo():
                 self._refuse_at(
                     node, f"of the pattern tests LIKE, ILIKE and RLIKE are part of the language; {WHAT_IS_POSSIBLE}"
                 )
+            case exp.CurrentTimestamp() | exp.CurrentDate() | exp.CurrentTime():
+                self._refuse_at(node, _NO_CLOCK.format(_name(node)))
+            case exp.Func() if _name(node).lower() in ("now", "current_timestamp", "localtimestamp"):
+                self._refuse_at(node, _NO_CLOCK.format(_name(node)))
+            case exp.Upper():
+                self._refuse_at(node, "the function UPPER is not part of the language; write lower(...) and small letters")
             case exp.Func():
                 self._refuse_at(node, f"the function {_name(node)} is not part of the language{self._hint()}")
             case exp.Placeholder() | exp.Parameter():
@@ -282,12 +295,23 @@ class Reader:
         if isinstance(left, exp.Column) and isinstance(right, exp.Column):
             self._attribute(left)
             self._attribute(right)
-            self._refuse_at(right, "an attribute is compared with a literal, not with another attribute")
+            self._refuse_at(
+                right, f"an attribute is compared with a literal, not with another attribute{self._difference(left, right)}"
+            )
         if isinstance(right, exp.Column):
             left, right, op = right, left, _MIRRORED[op]
         name, kind = self._attribute(left)
         test = Compare(name, op, self._value(right, name, kind))
         return Not(test) if isinstance(node, exp.NullSafeNEQ) else test
+
+    def _difference(self, left: exp.Expr, right: exp.Expr) -> str:
+        """How to compare two numbers all the same."""
+        kinds = [self.space.kinds[each.name].name for each in (left, right)]
+        if not set(kinds) <= {"int", "float"}:
+            return "; let the publisher compare them and the event carry the answer"
+        names = " - ".join(quote_name(each.name) for each in (left, right))
+        line = f"SELECT {names} AS difference FROM {quote_name(self.space.name)}"
+        return f"; compute their difference by a transform and compare it with 0: {line}"
 
     def _between(self, node: exp.Expr) -> Tree:
         self._only(node, "this", "low", "high")
@@ -352,6 +376,8 @@ class Reader:
     def _attribute(self, node: exp.Expr) -> tuple[str, Kind]:
         node = _unwrapped(node)
         if not isinstance(node, exp.Column):
+            if isinstance(node, exp.Literal) and node.is_string and node.name in self.space:
+                self._refuse_at(node, f"quotes make a string of it; the attribute is written {quote_name(node.name)}")
             if isinstance(node, (exp.Literal, exp.Boolean, exp.Null, exp.HexString)):
                 self._refuse_at(node, "a test needs an attribute on one side")
             self._refuse_node(node)
@@ -443,6 +469,10 @@ class Reader:
         return self.text[start : start + 2] in ("X'", "x'", 'X"', 'x"')
 
 
+_NO_CLOCK: Final = (
+    "the function {} is not part of the language: a predicate has no clock; write the instant, "
+    "TIMESTAMP '2026-03-01 12:00:00', or let the event carry its age"
+)
 _HOW_TO_WRITE: Final = {
     "timestamp": "; write TIMESTAMP '2026-03-01 12:00:00'",
     "bytes": "; write X'1F00'",

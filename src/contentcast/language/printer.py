@@ -15,6 +15,8 @@ from contentcast.model.predicates.tree import (
     Between,
     Compare,
     Constant,
+    Exists,
+    ForAll,
     In,
     InCidr,
     IsNull,
@@ -24,6 +26,7 @@ from contentcast.model.predicates.tree import (
     Not,
     Or,
     Rlike,
+    Sized,
     TextTest,
     Tree,
 )
@@ -241,19 +244,35 @@ def _print_test(tree: Tree) -> str:
         case InCidr(name, network):
             return f"in_cidr({quote_name(name)}, {print_value(network)})"
         case Lowered(test):
-            return _print_lowered(test)
+            return _print_shown(test, f"lower({quote_name(test.attribute)})")
+        case Sized(test):
+            return _print_shown(test, f"size({quote_name(test.attribute)})")
+        case Exists(name, element, Compare(named, "=", value)) if named == element and value is not None:
+            return f"array_contains({quote_name(name)}, {print_value(value)})"
+        case Exists(name, element, In(named, values)) if named == element:
+            return f"arrays_overlap({quote_name(name)}, array({', '.join(map(_print_typed, values))}))"
+        case Exists(name, element, predicate):
+            return f"exists({quote_name(name)}, {quote_name(element)} -> {print_tree(predicate)})"
+        case ForAll(name, element, predicate):
+            return f"forall({quote_name(name)}, {quote_name(element)} -> {print_tree(predicate)})"
     raise TypeError(f"not a tree: {tree!r}")
 
 
-def _print_lowered(test: Compare | Like | TextTest) -> str:
-    small = f"lower({quote_name(test.attribute)})"
+def _print_typed(value: Value | None) -> str:
+    """With the letter that makes Spark take it for a bigint or a double: both lists of arrays_overlap must be of one type."""
+    suffix = "L" if type(value) is int else "D" if type(value) is float else ""
+    return print_value(value) + suffix
+
+
+def _print_shown(test: Compare | Between | In | Like | TextTest, shown: str) -> str:
+    """With a function of the attribute in its place."""
     match test:
-        case Like():
-            return f"{small} {' '.join(_in_three(test)[1:])}"
         case TextTest(_, how, text):
-            return f"{how}({small}, {print_value(text)})"
+            return f"{how}({shown}, {print_value(text)})"
         case Compare(_, op, value):
-            return f"{small} {op} {print_value(value)}"
+            return f"{shown} {op} {print_value(value)}"
+        case Like() | Between() | In():
+            return f"{shown} {' '.join(_in_three(test)[1:])}"
 
 
 def _in_three(test: In | Like | Between) -> tuple[str, str, str]:

@@ -33,6 +33,7 @@ from contentcast.model.predicates.table import ConstraintColumn, PredicateTable
 from contentcast.model.space import Space
 from contentcast.model.values.keys import KEYED, float_keys, key_of
 from contentcast.model.values.kinds import TOP, Kind
+from contentcast.model.values.list_bytes import list_column
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -242,7 +243,7 @@ def _match_block(table: PredicateTable, ids: Ints, records: pa.RecordBatch) -> F
     for name, column in table.columns.items():
         if len(column.conjunction):
             place = records.schema.get_field_index(name)
-            given = records.column(place) if place >= 0 else pa.nulls(count, column.kind.arrow)
+            given = pa.nulls(count, column.kind.stored) if place < 0 else list_column(column.kind, records.column(place))
             if column.kind.name in KEYED:
                 _test_keys(column, given, failed)
             else:

@@ -22,6 +22,8 @@ from contentcast.model.predicates.tree import (
     Between,
     Compare,
     Constant,
+    Exists,
+    ForAll,
     In,
     InCidr,
     IsNull,
@@ -31,6 +33,7 @@ from contentcast.model.predicates.tree import (
     Not,
     Or,
     Rlike,
+    Sized,
     TextTest,
     Tree,
 )
@@ -117,6 +120,15 @@ def truth(tree: Tree, event: Mapping[str, Value]) -> Truth:
         case Lowered(test):
             value = event.get(test.attribute)
             return truth(test, {} if value is None else {test.attribute: value.lower()})
+        case Exists(name, element, predicate):
+            value = event.get(name)
+            return None if value is None else _not(_and(_not(truth(predicate, {element: each})) for each in value))
+        case ForAll(name, element, predicate):
+            value = event.get(name)
+            return None if value is None else _and(truth(predicate, {element: each}) for each in value)
+        case Sized(test):
+            value = event.get(test.attribute)
+            return truth(test, {} if value is None else {test.attribute: len(value)})
         case Rlike(name, expression):
             value = event.get(name)
             return None if value is None or expression is None else Regex.of(expression).matches(value)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from contentcast.model.errors import ContentcastError, SpaceError, nearest
 from contentcast.model.plain_files import check_plain, once
-from contentcast.model.values.kinds import BOOL, KINDS, Kind, Value
+from contentcast.model.values.kinds import BOOL, KINDS, LISTS, Kind, Value
 from contentcast.model.values.ranges import Ranges
 
 MOST_BYTES: Final = 16 * 2**20
@@ -42,6 +42,8 @@ class Attribute:
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise SpaceError(f"there is no kind {self.kind!r}{nearest(str(self.kind), KINDS, 'the kinds are')}")
+        if self.kind in LISTS and self.has_domain:
+            raise SpaceError("a list has no domain; leave low, high and values out")
         if self.values is not None:
             if self.low is not None or self.high is not None:
                 raise SpaceError("a domain is either low/high or values, not both")
@@ -292,12 +294,36 @@ def _from_arrow(above: str, fields: Any) -> Iterator[tuple[str, str]]:
         if pa.types.is_struct(type_):
             yield from _from_arrow(f"{above}{field.name}.", [type_.field(i) for i in range(type_.num_fields)])
             continue
-        for recognises, kind in ARROW_KINDS:
-            if recognises(type_):
-                yield above + field.name, kind
-                break
-        else:
+        if is_list(type_) and pa.types.is_struct(type_.value_type):
+            value = type_.value_type
+            yield from _lists(_from_arrow(f"{above}{field.name}.", [value.field(i) for i in range(value.num_fields)]))
+            continue
+        found = _arrow_kind(type_)
+        if found not in KINDS:
             raise SpaceError(f"column {above}{field.name} is {type_}, which is no kind of ours; drop it or cast it first")
+        yield above + field.name, found
+
+
+def _lists(members: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Of a list of objects: each member is a list of its own."""
+    for name, kind in members:
+        if f"list of {kind}" not in LISTS:
+            raise SpaceError(f"column {name} is a list of {kind}, which is no kind of ours; drop it or cast it first")
+        yield name, f"list of {kind}"
+
+
+def _arrow_kind(type_: pa.DataType) -> str:
+    """The name of the kind; '' or no kind's name if there is none."""
+    if is_list(type_):
+        value = type_.value_type
+        return f"list of {_arrow_kind(value.value_type if pa.types.is_dictionary(value) else value)}"
+    return next((kind for recognises, kind in ARROW_KINDS if recognises(type_)), "")
+
+
+def is_list(type_: pa.DataType) -> bool:
+    types = pa.types
+    lists = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    return any(recognises(type_) for recognises in lists)
 
 
 ARROW_KINDS = (
@@ -336,5 +362,18 @@ def _from_spark(above: str, described: Mapping[str, Any]) -> Iterator[tuple[str,
             yield from _from_spark(f"{name}.", type_)
         elif isinstance(type_, str) and type_ in _SPARK_KINDS:
             yield name, _SPARK_KINDS[type_]
+        elif isinstance(type_, Mapping) and type_.get("type") == "array" and _is_struct(type_["elementType"]):
+            yield from _lists(_from_spark(f"{name}.", type_["elementType"]))
+        elif isinstance(type_, Mapping) and type_.get("type") == "array" and _spark_list(type_) in LISTS:
+            yield name, _spark_list(type_)
         else:
             raise SpaceError(f"column {name} is {type_}, which is no kind of ours; drop it or cast it first")
+
+
+def _spark_list(type_: Mapping[str, Any]) -> str:
+    element = type_["elementType"]
+    return f"list of {_SPARK_KINDS.get(element, '') if isinstance(element, str) else ''}"
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, Mapping) and type_.get("type") == "struct"

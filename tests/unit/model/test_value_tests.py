@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contentcast.model.predicates.test_texts import checked_test, known_test
 from contentcast.model.values.folded import Folded, lower_column
+from contentcast.model.values.kinds import STRING
 from contentcast.model.values.networks import InNetwork, NetworkError, read_address
 from contentcast.model.values.patterns import Pattern
 from contentcast.model.values.regular import MOST_STATES, Automaton, Regex
 from contentcast.model.values.regular_syntax import RegexError
-from contentcast.model.values.tests_of_values import checked_test, have_no_match, implies, imply_together, known_test
+from contentcast.model.values.tests_of_values import have_no_match, implies, imply_together
 from contentcast.model.values.value_test import ValueTest
 
 LETTERS = ["a", "b", "A", "é", "\n", "\r", "\x85", "\u2028", "\U0001f600", "_", "5", " "]
@@ -172,7 +174,7 @@ def test_small_letters_of_a_column() -> None:
 
 def test_a_test_is_its_text() -> None:
     for test in [Pattern.of("a%"), Folded.of(Pattern.of("a%")), Regex.of("^a+"), InNetwork.of("10.0.0.0/8")]:
-        assert checked_test(test.text) == known_test(test.text) == test
+        assert checked_test(STRING, test.text) == known_test(test.text) == test
     for text in ["\\i%%", "\\r(", "\\c10.0.0.1/8", "\\q", "\\c10.0.0.0/08"]:
         with pytest.raises(ValueError, match=r"."):
-            checked_test(text)
+            checked_test(STRING, text)

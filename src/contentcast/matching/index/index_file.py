@@ -30,10 +30,10 @@ from contentcast.matching.index.values.dictionaries import Dictionary
 from contentcast.matching.index.values.order_codes import OrderCodes
 from contentcast.model.errors import ContentcastError
 from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.test_texts import known_test
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import TOP, Kind
 from contentcast.model.values.ranges import Ranges
-from contentcast.model.values.tests_of_values import known_test
 
 Check = Literal["load", "first use"]
 """When the checksums of the arrays are looked at."""

@@ -22,6 +22,7 @@ from contentcast.matching.search_tree.tree import SearchTree
 from contentcast.model.events.event_batch import EventBatch
 from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.space import Space
+from contentcast.model.values.list_bytes import list_column
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -76,7 +77,8 @@ def weigh(table: PredicateTable, sample: EventBatch) -> dict[str, Tested]:
     for at, name in enumerate(table.space.names):
         coder = coder_of(rows.tests[name])
         asked = np.bincount(rows.numbers[name], minlength=len(rows.tests[name]) + 1)
-        codes = np.bincount(coder.encode(sample.records.column(at)), minlength=coder.count + 1)
+        column = list_column(table.space.kinds[name], sample.records.column(at))
+        codes = np.bincount(coder.encode(column), minlength=coder.count + 1)
         passed = _over_ranges(coder, codes / max(len(sample), 1))
         sizes = _over_ranges(coder, np.ones(coder.count + 1))
         sizes[0] = coder.possible(table.space[name]).sum()

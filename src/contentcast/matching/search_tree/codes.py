@@ -135,7 +135,7 @@ class PointCoder:
     """Strings and bytes of which only single values are asked for, or all but some: a hash lookup."""
 
     def __init__(self, tests: AttributeTests, points: list[Value]) -> None:
-        self.values = pa.array(points, tests.kind.arrow)
+        self.values = pa.array(points, tests.kind.stored)
         self.code = {value: number for number, value in enumerate(points, start=1)}
         self.count = len(points) + 1
         self.ranges = CodeRanges.of(

@@ -14,6 +14,7 @@ import numpy as np
 from contentcast.matching.search_tree.walk import Coded
 from contentcast.model.events.event_batch import EventBatch
 from contentcast.model.values.keys import KEYED, key_of
+from contentcast.model.values.list_bytes import list_column
 
 if TYPE_CHECKING:
     from contentcast.matching.search_tree.part import Part
@@ -32,7 +33,7 @@ def keys_of(batch: EventBatch) -> Keys:
         return known[1]
     columns = []
     for kind, column in zip(batch.space.kinds.values(), batch.records.columns, strict=True):
-        values = column.to_pylist()
+        values = list_column(kind, column).to_pylist()
         if kind.name in KEYED and kind.name != "int":
             values = [None if each is None else key_of(kind, each) for each in values]
         columns.append(values)

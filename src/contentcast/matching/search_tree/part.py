@@ -21,6 +21,7 @@ from contentcast.matching.search_tree.rows import AttributeTests, Rows
 from contentcast.matching.search_tree.walk import Coded, most_pushed, walk
 from contentcast.model.events.event_batch import EventBatch
 from contentcast.model.space import Space
+from contentcast.model.values.list_bytes import list_column
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -100,7 +101,8 @@ class Part:
         """The events as codes: once for each level, whatever the number of nodes."""
         if len(batch) <= FEW:
             return code_few(self, batch)
-        columns = {name: batch.records.column(at) for at, name in enumerate(batch.space.names)}
+        kinds = batch.space.kinds
+        columns = {name: list_column(kind, batch.records.column(at)) for at, (name, kind) in enumerate(kinds.items())}
         codes = np.empty((len(batch), len(self.levels)), np.int32)
         offsets, items = [0], list[int]()
         for level, (name, patterns) in enumerate(self.levels):

@@ -81,7 +81,9 @@ class PatternTests:
         return tuple(number for (_, _, absent), number in self.number.items() if absent)
 
     def _search(self, value: str) -> Iterator[int]:
-        near = {value[at : at + length] for length in self._lengths for at in range(len(value) - length + 1)}
+        near = {""}  # of a list, which comes as bytes, nothing is known
+        if isinstance(value, str):
+            near = {value[at : at + length] for length in self._lengths for at in range(len(value) - length + 1)}
         matched = {each for text in near for each in self._anchored.get(text, ()) if each.matches(value)}
         candidates = [number for each in matched for number in self._wanted.get(each, ())]
         for number in (*candidates, *self._only_unlike):

@@ -19,6 +19,7 @@ from contentcast.matching.summaries.kernels import ABSENT, ANY, find_full, lay_b
 from contentcast.matching.summaries.patterns import PatternRows
 from contentcast.model.events.event_batch import EventBatch
 from contentcast.model.space import Space
+from contentcast.model.values.list_bytes import list_column
 
 LEAST_STEP: Final = 32
 """Toggles between two bitmaps, at least: fewer would cost memory, more would cost time for every event."""
@@ -126,7 +127,7 @@ class Matcher:
             if events.space.kinds[name] is not self.coders[name].kind:
                 codes[at] = ANY
                 continue
-            column = events.records.column(events.space.position(name))
+            column = list_column(events.space.kinds[name], events.records.column(events.space.position(name)))
             self.coders[name].encode(column, codes[at])
             if name in self.patterns:
                 mine = self.patterns[name].encode(column)

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from contentcast.model.errors import EventError
 from contentcast.model.events.intake import BOUNDS, PER_UNIT_US, ROUND_HINT, Intake, take_of
-from contentcast.model.space import Attribute, Space
-from contentcast.model.values.kinds import TIMESTAMP
+from contentcast.model.space import Attribute, Space, is_list
+from contentcast.model.values.kinds import TIMESTAMP, Kind
 
 # Years 1 to 9999, which is what Python's datetime holds.
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -33,11 +33,19 @@ class Complaint(NamedTuple):
 
 def check_column(space: Space, name: str, column: pa.Array, intake: Intake | None = None) -> tuple[pa.Array, list[Complaint]]:
     """The column in the attribute's Arrow type, and the complaints; complained-about rows hold anything."""
-    kind = space.kinds[name]
+    column, complaints = _checked(space.kinds[name], name, column, intake)
+    if space[name].has_domain:
+        complaints += _outside_domain(space, name, column)
+    return column, complaints
+
+
+def _checked(kind: Kind, name: str, column: pa.Array, intake: Intake | None) -> tuple[pa.Array, list[Complaint]]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), kind.arrow), []
+    if kind.element is not None:
+        return _checked_lists(kind, kind.element, name, column, intake)
     complaints: list[Complaint] = []
     if (
         intake is not None
@@ -57,9 +65,25 @@ def check_column(space: Space, name: str, column: pa.Array, intake: Intake | Non
     elif kind.name == "string":
         column, broken = _as_text(name, column)
         complaints += broken
-    if space[name].has_domain:
-        complaints += _outside_domain(space, name, column)
     return column, complaints
+
+
+def _checked_lists(
+    kind: Kind, element: Kind, name: str, column: pa.Array, intake: Intake | None
+) -> tuple[pa.Array, list[Complaint]]:
+    """The elements of all lists as one column; what is wrong with one is wrong with its list."""
+    if not is_list(column.type):
+        raise _refused(name, column, kind.article)
+    given = column.flatten()
+    elements, wrong = _checked(element, name, given, intake)
+    if elements is given and not wrong and column.type == kind.arrow:
+        return column, []
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    parents = np.repeat(np.arange(len(column)), lengths)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    absent = pc.is_null(column) if column.null_count else None
+    found = pa.ListArray.from_arrays(offsets, elements, type=kind.arrow, mask=absent)
+    return found, [each._replace(row=int(parents[each.row])) for each in wrong]
 
 
 def check_objects(

@@ -22,7 +22,7 @@ from contentcast.model.errors import EventError
 from contentcast.model.events.arrow_columns import Complaint, check_column, check_objects
 from contentcast.model.events.intake import DEFAULT, How, Intake
 from contentcast.model.events.rows import Rejection, RowChecker, no_such
-from contentcast.model.space import Space
+from contentcast.model.space import Space, is_list
 from contentcast.model.values.kinds import Value
 
 Checked = tuple[pa.Array, list[Complaint]]
@@ -213,12 +213,36 @@ def concat(batches: Sequence[EventBatch]) -> EventBatch:
 
 
 def flattened(records: pa.RecordBatch | pa.Table) -> pa.Table:
-    """Struct columns as one dotted column per member."""
+    """Struct columns as one dotted column per member, lists of structs as one list for each member."""
     if not isinstance(records, (pa.RecordBatch, pa.Table)):
         raise EventError(f"a record batch or a table is wanted, not a {type(records).__name__}; see from_pandas and from_dicts")
     table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
-    while any(pa.types.is_struct(each.type) for each in table.schema):
+    while any(pa.types.is_struct(each.type) or has_structs(each.type) for each in table.schema):
         table = table.flatten()
+        for at, field_ in enumerate(table.schema):
+            if has_structs(field_.type):
+                table = _with_members(table, at)
+                break
+    return table
+
+
+def has_structs(type_: pa.DataType) -> bool:
+    """Is it the type of lists of structs?"""
+    return is_list(type_) and bool(pa.types.is_struct(type_.value_type))
+
+
+def _with_members(table: pa.Table, at: int) -> pa.Table:
+    """The column of lists of structs replaced by columns of lists of their members."""
+    name, column = table.column_names[at], one_chunk(table.column(at))
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    absent = pc.is_null(column) if column.null_count else None
+    structs = column.flatten()
+    table = table.remove_column(at)
+    for member, values in zip(structs.type, structs.flatten(), strict=True):
+        lists = pa.ListArray.from_arrays(offsets, values, mask=absent)
+        table = table.add_column(at, f"{name}.{member.name}", lists)
+        at += 1
     return table
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from contentcast.model.errors import EventError
 from contentcast.model.events.arrow_columns import check_column
-from contentcast.model.events.event_batch import EventBatch, flattened, is_known, one_chunk
+from contentcast.model.events.event_batch import EventBatch, flattened, has_structs, is_known, one_chunk
 from contentcast.model.events.intake import Intake
 from contentcast.model.space import Space
 
@@ -32,7 +32,7 @@ def as_records(space: Space, events: Any, intake: Intake) -> pa.RecordBatch:
         wanted = "a pyarrow RecordBatch or Table, an EventBatch or a pandas DataFrame"
         raise EventError(f"events come as {wanted}, not as {type(events).__name__}")
     given = events
-    if any(pa.types.is_struct(field.type) for field in events.schema):
+    if any(pa.types.is_struct(field.type) or has_structs(field.type) for field in events.schema):
         events = flattened(events)
     columns: dict[str, pa.Array] = {}
     fits = isinstance(given, pa.RecordBatch) and given is events

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, TypedDict, get_args
 import numpy as np
 
 from contentcast.model.errors import ContentcastError, EventError, nearest
-from contentcast.model.values.kinds import Kind, Value
+from contentcast.model.values.kinds import Kind, Value, check_elements
 
 OnError = Literal["raise", "reject", "absent"]
 Unknown = Literal["error", "ignore"]
@@ -108,6 +108,9 @@ def take_of(kind: Kind, intake: Intake, from_text: bool = False) -> Take:
 
     `from_text`: it came from a text format, where bytes are written in base64.
     """
+    if kind.element is not None:
+        element, each = kind.element, take_of(kind.element, intake, from_text)
+        return lambda value: check_elements(element, value, each)
     plain = kind.read if from_text and kind.name == "bytes" else kind.check
     take: Take = plain
     if kind.name == "int":

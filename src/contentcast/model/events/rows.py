@@ -5,7 +5,7 @@ Rule: an event comes out as a flat dict of checked values or as a `Rejection`; w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -65,7 +65,7 @@ class RowChecker:
             return Rejection(number, None, event, f"{_shown(event)} is not an object with attributes")
         values: dict[str, Value] = {}
         try:
-            if any(isinstance(each, Mapping) for each in event.values()):
+            if any(isinstance(each, Mapping) or _are_objects(each) for each in event.values()):
                 event = flat(event)
         except (ValueError, RecursionError) as reason:
             why = "nested too deeply" if isinstance(reason, RecursionError) else str(reason)
@@ -110,7 +110,7 @@ def no_such(space: Space, name: Any) -> str:
 
 
 def flat(event: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"detail": {"state": "up"}}` as `{"detail.state": "up"}`."""
+    """`{"detail": {"state": "up"}}` as `{"detail.state": "up"}`, `{"items": [{"n": 1}, {}]}` as `{"items.n": [1, None]}`."""
     found: dict[str, Any] = {}
     waiting = [("", iter(event.items()))]
     while waiting:
@@ -121,12 +121,31 @@ def flat(event: Mapping[str, Any]) -> dict[str, Any]:
                     raise ValueError(f"nested too deeply; objects go {DEEPEST} deep")
                 waiting.append((f"{above}{name}.", iter(value.items())))
                 break
+            if _are_objects(value):
+                if len(waiting) == DEEPEST:
+                    raise ValueError(f"nested too deeply; objects go {DEEPEST} deep")
+                waiting.append((f"{above}{name}.", iter(_members(value).items())))
+                break
             if f"{above}{name}" in found:
                 value = Unreadable(f"{above}{name} is given twice, nested and dotted", value)
             found[f"{above}{name}"] = value
         else:
             waiting.pop()
     return found
+
+
+def _are_objects(value: Any) -> bool:
+    """Is it a list of objects? Some may be null."""
+    return isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value)
+
+
+def _members(objects: Sequence[Any]) -> dict[str, list[Any]]:
+    """Of each member what each object has there, or None."""
+    for each in objects:
+        if each is not None and not isinstance(each, Mapping):
+            raise ValueError(f"a list holds objects and {_shown(each)}")
+    inside = [{} if each is None else flat(each) for each in objects]
+    return {name: [each.get(name) for each in inside] for name in dict.fromkeys(name for each in inside for name in each)}
 
 
 def _shown(value: Any) -> str:

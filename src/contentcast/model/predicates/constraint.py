@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from contentcast.model.predicates.list_tests import facts_cover, settled, united_facts
 from contentcast.model.values.effort import UNLIMITED, Effort
 from contentcast.model.values.kinds import TOP, Kind, Value
 from contentcast.model.values.patterns import Pattern, escaped
@@ -44,6 +45,9 @@ class Constraint:
     ) -> Self:
         if not like and not unlike:
             return cls(ranges, absent)
+        if ranges.kind.element is not None:
+            facts = settled(like, unlike, effort)
+            return cls(Ranges.nothing(ranges.kind), absent) if facts.contradictory else cls(ranges, absent, *facts.tests())
         for pattern in like:
             ranges = ranges & Ranges.prefix(pattern.prefix)
         points = _points(ranges)
@@ -80,7 +84,7 @@ class Constraint:
         if value is None:
             return self.absent
         return (
-            value in self.ranges
+            (value in self.ranges if self.ranges.kind.element is None else bool(self.ranges))
             and all(pattern.matches(value) for pattern in self.like)
             and not any(pattern.matches(value) for pattern in self.unlike)
         )
@@ -128,6 +132,9 @@ class Constraint:
             return Constraint(self.ranges, absent, self.like, self.unlike)
         if other._covers_values(self, effort):
             return Constraint(other.ranges, absent, other.like, other.unlike)
+        if self.ranges.kind.element is not None:
+            both = united_facts(settled(self.like, self.unlike), settled(other.like, other.unlike), effort)
+            return None if both is None else Constraint.of(self.ranges, absent, *both.tests(), effort)
         return None
 
     def complement(self) -> Constraint | None:
@@ -143,6 +150,8 @@ class Constraint:
             return False
         if self.only_ranges:
             return True
+        if self.ranges.kind.element is not None:
+            return facts_cover(settled(self.like, self.unlike), settled(narrow.like, narrow.unlike), effort)
         points = _points(narrow.ranges)
         if points is not None:
             effort.spend(len(points) * (len(self.like) + len(self.unlike)))

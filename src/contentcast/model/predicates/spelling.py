@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.list_tests import Size, Some
 from contentcast.model.predicates.predicate import Conjunction, Predicate
 from contentcast.model.predicates.tree import (
     And,
     Between,
     Compare,
     Constant,
+    Exists,
+    ForAll,
     In,
     InCidr,
     IsNull,
@@ -23,10 +26,12 @@ from contentcast.model.predicates.tree import (
     Not,
     Or,
     Rlike,
+    Sized,
     TextTest,
     Tree,
 )
 from contentcast.model.values.folded import Folded
+from contentcast.model.values.kinds import INT
 from contentcast.model.values.networks import InNetwork
 from contentcast.model.values.patterns import Pattern, Wildcard
 from contentcast.model.values.ranges import Interval, Ranges, prefix_of
@@ -66,8 +71,8 @@ def _conjunction(conjunction: Conjunction) -> Tree:
 def spell_constraint(name: str, constraint: Constraint) -> Tree:
     if not constraint.ranges:
         return IsNull(name) if constraint.absent else Constant(False)
-    parts: list[Tree] = [_test(name, each) for each in constraint.like]
-    parts += [Not(_test(name, each)) for each in constraint.unlike]
+    parts: list[Tree] = [part for each in constraint.like for part in _parts(_test(name, each))]
+    parts += [_negated(name, each) for each in constraint.unlike]
     implied = Ranges.everything(constraint.ranges.kind)
     for each in constraint.like:
         implied = implied & Ranges.prefix(each.prefix)
@@ -112,8 +117,41 @@ def _interval(name: str, interval: Interval) -> Iterator[Tree]:
         yield Not(IsNull(name))
 
 
+ELEMENT = "t"
+"""What an element of a list is called."""
+
+
+def _parts(tree: Tree) -> tuple[Tree, ...]:
+    return tree.parts if isinstance(tree, And) else (tree,)
+
+
+def _negated(name: str, test: ValueTest) -> Tree:
+    """That the test does not match. Of elements: that there is none which the constraint accepts, null or not."""
+    if not isinstance(test, Some):
+        return Not(_test(name, test))
+    unwanted = test.constraint
+    others = unwanted.complement()
+    if others is not None and unwanted.ranges and _is_simpler(others, unwanted):
+        return ForAll(name, ELEMENT, spell_constraint(ELEMENT, others))
+    if unwanted.absent and unwanted.ranges:  # a null makes it unknown, so there is none either
+        present = Constraint(unwanted.ranges, False, unwanted.like, unwanted.unlike)
+        return Not(Exists(name, ELEMENT, spell_constraint(ELEMENT, present)))
+    spelt = spell_constraint(ELEMENT, unwanted)
+    return Not(Exists(name, ELEMENT, spelt if unwanted.absent else And((Not(IsNull(ELEMENT)), *_parts(spelt)))))
+
+
+def _is_simpler(one: Constraint, other: Constraint) -> bool:
+    points = other.ranges.values(most=max(1, len(other.ranges.cuts) // 2))
+    return other.only_ranges and not (points and other.absent) and (len(one.ranges.cuts) <= len(other.ranges.cuts))
+
+
 def _test(name: str, test: ValueTest) -> Tree:
     match test:
+        case Some():
+            return Exists(name, ELEMENT, spell_constraint(ELEMENT, test.constraint))
+        case Size():
+            spelt = _ranges(name, test.ranges | Ranges.between(INT, None, -1) if _is_low(test.ranges) else test.ranges)
+            return _sized(spelt)
         case Folded():
             pattern = test.pattern
             return Lowered(_pattern(name, pattern) if pattern.literal is None else Compare(name, "=", pattern.literal))
@@ -138,3 +176,19 @@ def _pattern(name: str, pattern: Pattern) -> Like | TextTest:
         if len(inner) == len(tokens) - 2 and tokens[-1] is Wildcard.RUN:
             return TextTest(name, "contains", "".join(inner))
     return Like(name, pattern.text)
+
+
+def _is_low(sizes: Ranges) -> bool:
+    """Does the set go down to the least size, and beyond 0, so that a bound from above says it?"""
+    return 0 in sizes and sizes.cuts[1] != 1
+
+
+def _sized(tree: Tree) -> Tree:
+    match tree:
+        case Compare() | Between() | In():
+            return Sized(tree)
+        case Not(part):
+            return Not(_sized(part))
+        case And(parts) | Or(parts):
+            return type(tree)(tuple(_sized(part) for part in parts))
+    raise TypeError(f"not a test of a size: {tree!r}")

@@ -186,7 +186,7 @@ def _assembled(
 def _joined(parts: Sequence[tuple[ConstraintColumn, int]]) -> ConstraintColumn:
     """Columns of one attribute, the conjunctions of each moved on by its shift; values and others stand once."""
     kind = parts[0][0].kind
-    values = pa.chunked_array([column.values for column, _ in parts], kind.arrow).combine_chunks().dictionary_encode()
+    values = pa.chunked_array([column.values for column, _ in parts], kind.stored).combine_chunks().dictionary_encode()
     codes = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     others: dict[Constraint, int] = {}
     code, other = [], []
@@ -286,7 +286,7 @@ def _pieces_of(kind: Kind, numbers: Ints, constraints: list[Constraint]) -> Iter
             last = np.array([last_key(kind, constraints[at].ranges.cuts[1]) for at in plain], np.int64)
             yield Piece(numbers[plain], first, last)
         else:
-            yield Piece(numbers[plain], values=pa.array(lows, kind.arrow))
+            yield Piece(numbers[plain], values=pa.array(lows, kind.stored))
     if special:
         yield Piece(numbers[special], others=[constraints[at] for at in special])
 
@@ -311,9 +311,9 @@ def _column(kind: Kind, pieces: list[Piece], place: Ints) -> ConstraintColumn:
             coded.append(span)
         else:
             other[span] = [others.setdefault(each, len(others)) for each in piece.others or ()]
-    values = pa.array([], kind.arrow)
+    values = pa.array([], kind.stored)
     if texts:
-        encoded = pa.chunked_array(texts, kind.arrow).combine_chunks().dictionary_encode()
+        encoded = pa.chunked_array(texts, kind.stored).combine_chunks().dictionary_encode()
         values = encoded.dictionary
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         start = 0

@@ -14,11 +14,12 @@ from typing import Final
 
 from contentcast.model.errors import TooManyConjunctions
 from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.list_tests import ANY_SIZE, Size, Some
 from contentcast.model.predicates.predicate import Conjunction, Predicate, product, simplified
 from contentcast.model.space import Space
 from contentcast.model.values.effort import MOST_STEPS, Effort
 from contentcast.model.values.folded import Folded, is_small
-from contentcast.model.values.kinds import INT_GREATEST, INT_LEAST, Kind, Value
+from contentcast.model.values.kinds import INT, INT_GREATEST, INT_LEAST, Kind, Value
 from contentcast.model.values.networks import InNetwork
 from contentcast.model.values.patterns import Pattern, escaped
 from contentcast.model.values.ranges import Ranges
@@ -101,6 +102,39 @@ class Lowered:
 
 
 @dataclass(frozen=True, slots=True)
+class Exists:
+    """Some element of a list, named `element`, satisfies a predicate. Unknown if none does and the predicate is for one of
+    them.
+
+    `array_contains` and `arrays_overlap` are this with an equality and an IN.
+    """
+
+    attribute: str
+    element: str
+    predicate: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class ForAll:
+    """Every element does. FALSE if it is FALSE for one; else unknown if it is for one."""
+
+    attribute: str
+    element: str
+    predicate: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A test of the size of a list, as if that were the attribute's value."""
+
+    test: Compare | Between | In
+
+    @property
+    def attribute(self) -> str:
+        return self.test.attribute
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull:
     attribute: str
 
@@ -133,7 +167,7 @@ class Not:
     part: Tree
 
 
-Test = Compare | Between | In | Like | TextTest | Rlike | InCidr | Lowered | IsNull | IsTruth
+Test = Compare | Between | In | Like | TextTest | Rlike | InCidr | Lowered | Exists | ForAll | Sized | IsNull | IsTruth
 Tree = Test | Constant | And | Or | Not
 
 
@@ -143,16 +177,16 @@ def normalise(space: Space, tree: Tree) -> Predicate:
     Raises `TooManyConjunctions` where that would have more than MOST_CONJUNCTIONS parts or take more than `effort.MOST_STEPS`.
     """
     effort = Effort(MOST_STEPS)
-    return Predicate(space, simplified(space, _when(space, tree, effort), effort=effort), tree)
+    return Predicate(space, simplified(space, _when(space, tree, True, effort), effort=effort), tree)
 
 
-def _when(space: Space, tree: Tree, effort: Effort) -> list[Conjunction]:
-    """The conjunctions under which the tree is TRUE.
+def _when(space: Space, tree: Tree, wanted: bool, effort: Effort) -> list[Conjunction]:
+    """The conjunctions under which the tree is TRUE (or FALSE).
 
     A tree goes as deep as its text has parentheses, so it is walked on a stack of its own. That holds a tree with the truth
     that is asked of it, or a number of parts with how their answers go together: True for all of them, False for any.
     """
-    todo: list[tuple[Tree, bool] | tuple[int, bool]] = [(tree, True)]
+    todo: list[tuple[Tree, bool] | tuple[int, bool]] = [(tree, wanted)]
     done: list[list[Conjunction]] = []
     while todo:
         what, truth = todo.pop()
@@ -168,6 +202,9 @@ def _when(space: Space, tree: Tree, effort: Effort) -> list[Conjunction]:
             case And(parts) | Or(parts):
                 todo.append((len(parts), isinstance(what, And) is truth))
                 todo += [(part, truth) for part in reversed(parts)]
+            case Exists() | ForAll():
+                alternatives = _of_elements(space.kinds[what.attribute], what, truth, effort)
+                done.append([Conjunction.of(space, {what.attribute: each}) for each in alternatives if not each.is_empty])
             case _:
                 constraint = test_constraint(space.kinds[what.attribute], what, truth)
                 done.append([] if constraint.is_empty else [Conjunction.of(space, {what.attribute: constraint})])
@@ -244,6 +281,8 @@ def test_constraint(kind: Kind, test: Test, truth: bool) -> Constraint:
             return found if truth else Constraint(found.ranges.complement(), absent=True)
         case Lowered(inner):
             return _lowered(kind, inner, truth)
+        case Sized(inner):
+            return _sized(kind, test_constraint(INT, inner, truth).ranges)
         case Compare(_, _, None) | Like(_, None) | TextTest(_, _, None) | Rlike(_, None) | InCidr(_, None):
             return _never(kind)
         case Compare(_, op, value):
@@ -263,6 +302,53 @@ def test_constraint(kind: Kind, test: Test, truth: bool) -> Constraint:
         case InCidr(_, str(network)):
             return _tested(kind, InNetwork.of(network), truth)
     raise TypeError(f"not a test: {test!r}")
+
+
+def _sized(kind: Kind, sizes: Ranges) -> Constraint:
+    return Constraint.of(Ranges.everything(kind), like=(Size.of(sizes & ANY_SIZE),))
+
+
+def _of_elements(kind: Kind, test: Exists | ForAll, truth: bool, effort: Effort) -> list[Constraint]:
+    """The lists of which the test is TRUE (or FALSE), as alternatives.
+
+    Some element is in one of the sets for which the predicate is TRUE (or FALSE, of a `forall` that is FALSE); or none is in
+    the sets for which it is not FALSE (or not TRUE).
+    """
+    assert kind.element is not None
+    some = isinstance(test, Exists) is truth
+    everything = Ranges.everything(kind)
+    if isinstance(test.predicate, (Compare, In)):  # as of array_contains and arrays_overlap, which come by the thousand
+        wanted = test_constraint(kind.element, test.predicate, truth)
+        if some and wanted.ranges and not wanted.absent:
+            return [Constraint(everything, like=(Some.of(wanted),))]
+    space = Space("element", {test.element: kind.element.name})
+    sets = [
+        each.get(test.element) or Constraint(Ranges.everything(kind.element), absent=True)
+        for each in simplified(space, _when(space, test.predicate, truth, effort), effort=effort)
+    ]
+    if some:
+        return [Constraint.of(everything, like=(Some.of(each),), effort=effort) for each in sets]
+    others = _complement(kind.element, sets, effort)
+    return [Constraint.of(everything, unlike=tuple(sorted(Some.of(each) for each in others)), effort=effort)]
+
+
+def _complement(kind: Kind, sets: list[Constraint], effort: Effort) -> list[Constraint]:
+    """All that none of the sets accepts, as sets."""
+    found = [Constraint(Ranges.everything(kind), absent=True)]
+    for each in sets:
+        parts = [Constraint(each.ranges.complement(), not each.absent)]
+        parts += [Constraint.of(each.ranges, unlike=(test,), effort=effort) for test in each.like]
+        parts += [Constraint.of(each.ranges, like=(test,), effort=effort) for test in each.unlike]
+        effort.spend(_STEPS_OF_A_PRODUCT * len(found) * len(parts))
+        both = [Constraint.all_of((one, other), effort) for one in found for other in parts]
+        found = _limited_sets([one for one in dict.fromkeys(both) if not one.is_empty])
+    return found
+
+
+def _limited_sets(sets: list[Constraint]) -> list[Constraint]:
+    if len(sets) > MOST_CONJUNCTIONS:
+        raise TooManyConjunctions("the elements' predicate has too many alternatives; split it into several tests")
+    return sets
 
 
 def _never(kind: Kind) -> Constraint:

@@ -1,8 +1,10 @@
-"""The six kinds of value an attribute can have, each as an ordered set.
+"""The kinds of value an attribute can have: six scalar ones, each as an ordered set, and lists of them (but not of bytes).
 
 A kind knows its Arrow type, how to check a plain Python value, its least value and the successor of a value. Every kind is
 treated as discrete (after the float 120.0 comes the next double, after the string 'a' comes 'a\\0'), so that a half-open
-interval [low, high) says all there is to say and two equal sets of values have one representation (see `ranges`).
+interval [low, high) says all there is to say and two equal sets of values have one representation (see `ranges`). A list has
+no order that a predicate could ask for. Its set of values is everything or nothing, narrowed by tests of its elements and its
+size; where an engine needs one value for a whole list, it takes the bytes that `list_bytes` makes of it.
 Rule: nothing is coerced silently. A check returns the value as its kind stores it or raises with the reason. A NumPy number,
 bool or string is taken for the Python value that it equals.
 """
@@ -68,6 +70,13 @@ class Kind:
     check: Callable[[Value], Value]
     read: Callable[[Value], Value]
     article: str
+    element: Kind | None = None
+    """Of a list the kind of its elements."""
+
+    @property
+    def stored(self) -> pa.DataType:
+        """The type of a column that engines look values up in: of a list the bytes that stand for it."""
+        return self.arrow if self.element is None else pa.binary()
 
     def __repr__(self) -> str:
         return f"Kind({self.name!r})"
@@ -227,7 +236,38 @@ TIMESTAMP: Final = Kind(
 )
 BYTES: Final = Kind("bytes", pa.binary(), b"", lambda v: v + b"\0", _check_bytes, _read_bytes, "bytes")
 
-KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (STRING, INT, FLOAT, BOOL, TIMESTAMP, BYTES)}
+
+def check_elements(element: Kind, value: Value, each: Callable[[Value], Value]) -> list[Value | None]:
+    """The elements of a list as `each` takes them; None stays."""
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        raise _wrong(value, f"a list of {element.name}")
+    found: list[Value | None] = []
+    for at, one in enumerate(value):
+        try:
+            found.append(None if one is None else each(one))
+        except ValueError as reason:
+            raise ValueError(f"element {at}: {reason}") from None
+    return found
+
+
+def _list_of(element: Kind) -> Kind:
+    return Kind(
+        f"list of {element.name}",
+        pa.list_(element.arrow),
+        b"",
+        BYTES.successor,
+        lambda value: check_elements(element, value, element.check),
+        lambda value: check_elements(element, value, element.read),
+        f"a list of {element.name}",
+        element,
+    )
+
+
+SCALARS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (STRING, INT, FLOAT, BOOL, TIMESTAMP, BYTES)}
+LISTS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in map(_list_of, (STRING, INT, FLOAT, BOOL, TIMESTAMP))}
+KINDS: Final[Mapping[str, Kind]] = {**SCALARS, **LISTS}
 
 
 def kind_of(name: str) -> Kind:

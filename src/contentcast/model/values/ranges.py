@@ -161,7 +161,9 @@ class Ranges:
                     return None
                 found.append(low)
                 low = self.kind.successor(low)
-                if self.kind in _DENSE and low < high:  # strings and floats: never walk through what lies between
+                if (
+                    self.kind in _DENSE or self.kind.element
+                ) and low < high:  # never walk through what lies between two strings
                     return None
         return tuple(found)
 

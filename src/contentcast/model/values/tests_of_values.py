@@ -1,4 +1,4 @@
-"""The sorts of value tests together: a test from its text, and what several of them say about each other.
+"""What several tests of one value say about each other.
 
 LIKE patterns and regular expressions are compared as automata that read one string side by side; patterns of the small
 letters among themselves, as patterns; networks by their bits. Tests of different sorts are taken to say nothing about each
@@ -9,45 +9,17 @@ is right. A "no" may be wrong, where a test is not understood or too large.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from contentcast.model.values import patterns
 from contentcast.model.values.caches import weighed
 from contentcast.model.values.effort import UNLIMITED, Effort
-from contentcast.model.values.folded import TAG as FOLDED
 from contentcast.model.values.folded import Folded
-from contentcast.model.values.networks import TAG as NETWORK
 from contentcast.model.values.networks import InNetwork
-from contentcast.model.values.patterns import MOST_READS, MOST_STATES, Pattern, PatternError
-from contentcast.model.values.regular import TAG as REGEX
+from contentcast.model.values.patterns import MOST_READS, MOST_STATES, Pattern
 from contentcast.model.values.regular import Automaton, Regex, automaton_of
 from contentcast.model.values.value_test import ValueTest
 
 Tests = tuple[ValueTest, ...]
-
-
-def checked_test(text: str) -> ValueTest:
-    """The test with this text, checked; raises ValueError if there is none, or if its text is not the canonical one."""
-    tag = text[:2]
-    if tag == FOLDED:
-        found: ValueTest = Folded.of(Pattern.of(text[2:]))
-    elif tag == REGEX:
-        found = Regex.of(text[2:])
-    elif tag == NETWORK:
-        found = InNetwork.of(text[2:])
-    else:
-        found = Pattern.of(text)
-    if found.text != text:
-        raise PatternError(f"it is written {found.text!r}")
-    return found
-
-
-def known_test(text: str) -> ValueTest:
-    """The same without a check, for texts that this program wrote."""
-    return _SORTS.get(text[:2], Pattern)(text)
-
-
-_SORTS: Final[dict[str, type[ValueTest]]] = {FOLDED: Folded, REGEX: Regex, NETWORK: InNetwork}
 
 
 def implies(narrow: ValueTest, wide: ValueTest, effort: Effort = UNLIMITED) -> bool:

@@ -26,6 +26,7 @@ from contentcast.model.errors import nearest
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.predicates.table import ConstraintColumn, PredicateTable
 from contentcast.model.values.keys import KEYED
+from contentcast.model.values.list_bytes import list_column
 from contentcast.routing.chord.keys import BITS, Keys, key_of
 from contentcast.routing.chord.mcast import Targets
 from contentcast.routing.overlay.scales import LAST_PLACE, Scale, scales_of
@@ -132,7 +133,7 @@ class SpaceMapping:
         return self.absent[at] >> (self.bits - length)
 
     def _event_column(self, events: EventBatch, at: int, length: int) -> Keys:
-        column = events.records.column(at)
+        column = list_column(self.scales[at].kind, events.records.column(at))
         keys = self.scales[at].of_column(column) >> np.uint64(64 - length)
         if column.null_count:
             null = column.is_null().to_numpy(zero_copy_only=False)

@@ -83,7 +83,7 @@ class Scale:
             return self._ranked(column, self.values, "left")
         if self.cuts:
             return self._ranked(column, self.cuts, "right")
-        if kind in ("string", "bytes"):
+        if kind in ("string", "bytes") or self.kind.element is not None:
             return self._in_cells(_first_bytes(column))
         if kind == "float":
             values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
@@ -150,7 +150,7 @@ class Scale:
         if self.kind.name in KEYED:
             return int(self.of_keys(np.array([key_of(self.kind, value)], np.int64))[0])
         if self.values or self.cuts:
-            return int(self.of_column(pa.array([value], self.kind.arrow))[0])
+            return int(self.of_column(pa.array([value], self.kind.stored))[0])
         return int(self._in_cells(np.array([first_bytes(value)], np.uint64))[0])
 
     def of_constraint(self, constraint: Constraint) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@
     ids, 8 bytes each
     for each attribute that is not absent everywhere:  [presence, one bit for each event] | values
         int, float, timestamp   8 bytes each      bool   one bit each      string, bytes   n + 1 offsets of 4 bytes | all bytes
+        lists   as bytes, see `model.values.list_bytes`
 
 Every buffer is filled up to a multiple of 8 bytes; `decode_columns` copies all of them at once into one aligned buffer and lays
 Arrow arrays over it (NumPy arrays that are not aligned would make Numba compile every kernel a second time).
@@ -25,6 +26,7 @@ import pyarrow as pa
 
 from contentcast.model import EventBatch, EventError, Space
 from contentcast.model.events.arrow_columns import check_column
+from contentcast.model.values.list_bytes import list_column, read_column
 from contentcast.wire.fields import Reader, WireError
 
 # Time to write and read a batch as rows, as a multiple of that by columns, in one run (and bytes, rows/columns):
@@ -56,14 +58,14 @@ def encode_columns(batch: EventBatch) -> bytes:
     forms = bytearray(padded(len(batch.space)))
     parts: list[bytes] = []
     for at, kind in enumerate(batch.space.kinds.values()):
-        column = batch.records.column(at)
+        column = list_column(kind, batch.records.column(at))
         forms[at] = form_of(column)
         if forms[at] == ALL_ABSENT:
             continue
         there = presence(column) if forms[at] == SOME_ABSENT else None
         if there is not None:
             parts.append(_bits(there))
-        if kind.name in ("string", "bytes"):
+        if kind.name in ("string", "bytes") or kind.element is not None:
             offsets = offsets_of(column)
             data = column.buffers()[2]
             parts.append(_filled((offsets - offsets[0]).astype("<i4").tobytes()))
@@ -146,10 +148,11 @@ def decode_columns(reader: Reader, space: Space, count: int) -> EventBatch:
     ids = pa.Array.from_buffers(pa.int64(), count, [None, buffers.take(8 * count, "the ids")], 0)
     arrays = []
     for form, (name, kind) in zip(forms, space.kinds.items(), strict=True):
-        column = _column(buffers, kind.name, kind.arrow, form, count, f"column {name}")
+        column = _column(buffers, kind.name if kind.element is None else "bytes", kind.stored, form, count, f"column {name}")
         try:
+            column = column if kind.element is None else read_column(kind, column)
             column, complaints = check_column(space, name, column)
-        except (EventError, pa.ArrowException) as reason:
+        except (EventError, ValueError, pa.ArrowException) as reason:
             raise WireError(f"column {name}: {reason}") from None
         if complaints:
             raise WireError(f"event {complaints[0].row}, attribute {name}: {complaints[0].reason}")

@@ -3,6 +3,7 @@
     id i64 | presence, one bit for each attribute of the space in its order, rounded up to bytes | the values that are there
 
     int, float, timestamp (microseconds since 1970)   8 bytes      bool   1 byte      string, bytes   length u32 | bytes
+    lists   as bytes, see `model.values.list_bytes`
 
 A trade with issue 'IBM', price 119.5 and no volume takes 8 + 1 + (4 + 3) + 8 = 24 bytes. From COLUMNS_FROM events on a batch
 travels by columns instead (see `columns`).
@@ -27,6 +28,7 @@ from contentcast.model.events.parts import Part
 from contentcast.model.events.rows import outside
 from contentcast.model.values.keys import key_ends, value_of
 from contentcast.model.values.kinds import TIMESTAMP, Value
+from contentcast.model.values.list_bytes import list_column, read_column
 from contentcast.wire.fields import Reader, WireError
 
 ID_BYTES: Final = 8
@@ -42,7 +44,7 @@ _FIRST_US, _LAST_US = key_ends(TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the rows of a space are read: for each attribute its name, kind and declared domain."""
+    """How the rows of a space are read: for each attribute its name, kind (of lists: bytes) and declared domain."""
 
     presence_bytes: int
     attributes: tuple[tuple[str, str, Ranges | None], ...]
@@ -55,7 +57,10 @@ class Layout:
 
 @lru_cache(maxsize=1024)
 def layout(space: Space) -> Layout:
-    attributes = ((name, each.kind, each.domain if each.has_domain else None) for name, each in space.items())
+    attributes = (
+        (name, "bytes" if space.kinds[name].element is not None else each.kind, each.domain if each.has_domain else None)
+        for name, each in space.items()
+    )
     return Layout(-(-len(space) // 8), tuple(attributes))
 
 
@@ -69,7 +74,10 @@ def encode_rows(batch: EventBatch) -> bytes:
 
 def _rows(batch: EventBatch) -> list[bytes]:
     plan = layout(batch.space)
-    columns = [_cells(kind, batch.records.column(at)) for at, (_, kind, _) in enumerate(plan.attributes)]
+    kinds = batch.space.kinds
+    columns = [
+        _cells(kind, list_column(kinds[name], batch.records.column(at))) for at, (name, kind, _) in enumerate(plan.attributes)
+    ]
     rows: list[bytes] = []
     for row, number in enumerate(batch.ids.to_pylist()):
         present = 0
@@ -134,7 +142,7 @@ def _column(space: Space, name: str, kind: str, domain: Ranges | None, cells: li
     count = len(cells)
     absent = cells.count(None)
     there = _bitmap([each is not None for each in cells]) if absent else None
-    arrow = space.kinds[name].arrow
+    arrow = space.kinds[name].stored
     values: Sequence[Any] | None = None
     if kind in ("string", "bytes"):
         texts = [each or b"" for each in cells]
@@ -156,6 +164,11 @@ def _column(space: Space, name: str, kind: str, domain: Ranges | None, cells: li
             array.validate(full=True)
         except pa.ArrowInvalid as reason:
             raise WireError(f"attribute {name}: not UTF-8: {reason}") from None
+    if space.kinds[name].element is not None:
+        try:
+            return read_column(space.kinds[name], array)
+        except ValueError as reason:
+            raise WireError(f"attribute {name}: {reason}") from None
     if domain is not None:
         for row, cell in enumerate(cells):
             if cell is not None and (value := _plain(kind, cell, values, row)) not in domain:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from contentcast.model import EventBatch
+from contentcast.model.values.list_bytes import list_column
 from contentcast.wire.encodings.columns import ALL_ABSENT, COLUMNS_FROM, SOME_ABSENT, bits, offsets_of, padded, presence
 from contentcast.wire.encodings.columns import form_of as column_form
 from contentcast.wire.encodings.rows import FIXED_BYTES, LENGTH_BYTES, layout
@@ -49,7 +50,7 @@ def event_bytes(batch: EventBatch) -> Ints:
     """For each event its bytes as a row: what it takes in a message of its own, and in any of fewer than COLUMNS_FROM."""
     found = np.full(len(batch), layout(batch.space).least_bytes, np.int64)
     for at, kind in enumerate(batch.space.kinds.values()):
-        column = batch.records.column(at)
+        column = list_column(kind, batch.records.column(at))
         fixed = FIXED_BYTES.get(kind.name)
         taken: Any = np.diff(offsets_of(column)) + LENGTH_BYTES if fixed is None else fixed
         found += np.where(presence(column), taken, 0) if column.null_count else taken
@@ -61,8 +62,8 @@ def _one_event(batch: EventBatch) -> int:
     plan = layout(batch.space)
     records = batch.records
     size = plan.least_bytes
-    for at, (_, kind, _) in enumerate(plan.attributes):
-        column = records.column(at)
+    for at, (name, kind, _) in enumerate(plan.attributes):
+        column = list_column(batch.space.kinds[name], records.column(at))
         if not column.null_count:
             fixed = FIXED_BYTES.get(kind)
             if fixed is None:
@@ -76,12 +77,12 @@ def _columns_bytes(batch: EventBatch) -> int:
     count = len(batch)
     size = padded(len(batch.space)) + 8 * count
     for at, kind in enumerate(batch.space.kinds.values()):
-        column = batch.records.column(at)
+        column = list_column(kind, batch.records.column(at))
         form = column_form(column)
         if form == ALL_ABSENT:
             continue
         size += bits(count) if form == SOME_ABSENT else 0
-        if kind.name in ("string", "bytes"):
+        if kind.name in ("string", "bytes") or kind.element is not None:
             offsets = offsets_of(column)
             size += padded(4 * (count + 1)) + padded(int(offsets[-1]) - int(offsets[0]))
         else:

@@ -26,9 +26,9 @@ import pyarrow as pa
 
 from contentcast.model import Constraint, Ranges, Space, SubscriptionBatch
 from contentcast.model.predicates.table import ConstraintColumn, PredicateTable
+from contentcast.model.predicates.test_texts import checked_test
 from contentcast.model.values.keys import KEYED, NO_FLOAT, key_ends, key_of, value_of
 from contentcast.model.values.kinds import TOP, Kind, Value
-from contentcast.model.values.tests_of_values import checked_test
 from contentcast.model.values.value_test import ValueTest
 from contentcast.wire.fields import Ints, Reader, WireError, numbers_field, space_field, texts_field, utf8
 
@@ -159,7 +159,7 @@ def _decode_column(reader: Reader, space: Space, conjunctions: int) -> tuple[int
         others = decode_constraints(reader, kind, different, what)
     plain = np.flatnonzero(other < 0)
     first, last, code = np.zeros(rows, np.int64), np.full(rows, -1, np.int64), np.full(rows, -1, np.int64)
-    values = pa.array([], kind.arrow)
+    values = pa.array([], kind.stored)
     if keyed:
         first[plain], last[plain] = _decode_keys(reader, kind, len(plain), what)
     else:
@@ -207,9 +207,9 @@ def decode_constraints(reader: Reader, kind: Kind, count: int, what: str) -> lis
     cuts = _decode_cuts(reader, kind, cut_count, what)
     pattern_count = int(sizes.sum()) - cut_count
     reader.need(pattern_count, f"{what}, {pattern_count} patterns")
-    if pattern_count and kind.name != "string":
-        raise WireError(f"{what}: patterns are for strings")
-    patterns = [_test(text, what) for text in reader.names(pattern_count, f"{what}, patterns")]
+    if pattern_count and kind.name != "string" and kind.element is None:
+        raise WireError(f"{what}: patterns are for strings, and tests of elements for lists")
+    patterns = [_test(kind, text, what) for text in reader.names(pattern_count, f"{what}, patterns")]
     found: list[Constraint] = []
     cut = pattern = 0
     for at, flag in enumerate(flags):
@@ -227,7 +227,7 @@ def decode_constraints(reader: Reader, kind: Kind, count: int, what: str) -> lis
 def _decode_cuts(reader: Reader, kind: Kind, count: int, what: str) -> list[Any]:
     if kind.name == "string":
         return reader.names(count, f"{what}, cuts")
-    if kind.name == "bytes":
+    if kind.name == "bytes" or kind.element is not None:
         return reader.texts(count, f"{what}, cuts")
     low, high = key_ends(kind)
     keys = reader.within(count, high + 1, f"{what}, cuts", low)
@@ -236,9 +236,9 @@ def _decode_cuts(reader: Reader, kind: Kind, count: int, what: str) -> list[Any]
     return [value_of(kind, key) for key in keys.tolist()]
 
 
-def _test(text: str, what: str) -> ValueTest:
+def _test(kind: Kind, text: str, what: str) -> ValueTest:
     try:
-        return checked_test(text)
+        return checked_test(kind, text)
     except ValueError as reason:
         raise WireError(f"{what}, pattern {text!r}: {reason}") from None
 

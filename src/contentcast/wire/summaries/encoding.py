@@ -268,8 +268,8 @@ def _decode_rows(reader: Reader, kind: Kind, entries: int, what: str) -> PlainRo
     intervals, cut_count, pattern_count = read_varints(reader, 3, f"{what}, counts", MOST).tolist()
     reader.need(intervals, f"{what}: {intervals} intervals")
     keyed = kind.name in KEYED
-    if (keyed and (cut_count or pattern_count)) or (pattern_count and kind.name != "string"):
-        raise WireError(f"{what}: cuts are for texts, and patterns for strings")
+    if (keyed and (cut_count or pattern_count)) or (pattern_count and kind.name != "string" and kind.element is None):
+        raise WireError(f"{what}: cuts are for texts, and patterns for strings and lists")
     low, high, cuts = (
         _decode_keys(reader, kind, intervals, what) if keyed else _decode_texts(reader, kind, intervals, cut_count, what)
     )

@@ -19,6 +19,7 @@ from contentcast.matching.index.matching.kernel_call import EVENTS, EVENTS_SIZE,
 from contentcast.matching.index.matching.views import Views
 from contentcast.model.errors import EventError
 from contentcast.model.space import Space
+from contentcast.model.values.list_bytes import list_records
 
 Ints = npt.NDArray[np.int64]
 
@@ -41,6 +42,7 @@ def encode(
     """
     space = views.filing.attributes.space
     places = _IN_PLACE if records.schema.equals(space.arrow_schema) else _places(space, records)
+    records = list_records(space.kinds, records)
     piece = np.empty(piece_size(views.coders.rows, records.num_rows), np.int64)
     batch, _held = exported(records)
     address = encode_columns(views.coders.rows, places, batch, records.num_rows, _AT_NO_TEXTS, piece)

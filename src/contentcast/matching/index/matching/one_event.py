@@ -20,6 +20,7 @@ from contentcast.model.errors import EventError, nearest
 from contentcast.model.space import Attribute
 from contentcast.model.values.keys import KEYED, key_of
 from contentcast.model.values.kinds import INT_GREATEST, Value
+from contentcast.model.values.list_bytes import list_value
 
 FIRST_CAPACITY: Final = 512
 """Ids that a call has room for at first."""
@@ -153,6 +154,8 @@ class SingleMatcher:
                     value = kind.check(value)
                 except ValueError as reason:
                     raise EventError(f"event 0, attribute {name}: {reason}") from None
+                if kind.element is not None:
+                    value = list_value(kind, value)
             if (low is not None and not low <= value <= high) or (allowed is not None and value not in allowed):
                 raise EventError(f"event 0, attribute {name}: {value!r} is outside its domain")
             if coded is not None:

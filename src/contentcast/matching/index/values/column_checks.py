@@ -39,11 +39,11 @@ class ColumnChecks:
         self._listed: dict[str, TextTable] = {}
         """The values of each text whose domain lists them."""
         self._always: list[str] = []
-        """Attributes whose domain the kernel cannot tell: they are always checked one by one."""
+        """Attributes that the kernel cannot tell, by their domain or as lists: they are always checked one by one."""
         for name, attribute in space.items():
             kind = space.kinds[name]
             low, high = attribute.low, attribute.high
-            if attribute.values is not None and kind.name != "string":
+            if kind.element is not None or (attribute.values is not None and kind.name != "string"):
                 self._always.append(name)
             elif kind.name == "timestamp" or (kind.name == "int" and attribute.has_domain):
                 least, most = _YEARS if kind.name == "timestamp" else (-(2**63), 2**63 - 1)

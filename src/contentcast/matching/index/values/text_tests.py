@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from contentcast.matching.index.machine.uninterrupted import Uninterrupted
 from contentcast.matching.index.values.hash_tables import TextTable, grown
+from contentcast.matching.index.values.list_filing import find_lists, list_filing
 from contentcast.matching.index.values.text_answers import Answers
 from contentcast.matching.index.values.text_pieces import CONTAINS, EXACT, LONGEST, PREFIX, SUFFIX, Pieces
 from contentcast.model.predicates.constraint import Constraint
@@ -112,11 +113,9 @@ class TextIndex:
     def _file(self, number: int, constraint: Constraint) -> list[tuple[int, bytes]]:
         """Returns the pieces that lead to it. If this breaks off, nobody knows the number, and it is given up some time."""
         self.constraints[number], self._held[number] = constraint, 1
-        negative = is_negative(constraint)
-        where = filing_keys(constraint, negative)
-        filed = _pieces_at(constraint, where)
+        negative, filed, sure = filing(constraint)
         self._negative[number] = negative
-        self._sure[number] = says_all(constraint, negative, where) and all(len(piece) < LONGEST for _, piece in filed)
+        self._sure[number] = sure and all(len(piece) < LONGEST for _, piece in filed)
         if not filed and not negative:
             self._ranged[number] = constraint
         for how, piece in filed:
@@ -135,7 +134,7 @@ class TextIndex:
             constraint = self.constraints[number]
             if constraint is None:
                 continue
-            for how, piece in _pieces_at(constraint, filing_keys(constraint, is_negative(constraint))):
+            for how, piece in filing(constraint)[1]:
                 self._pieces.unlink(how, piece, number)
             self._ranged.pop(number, None)
             self._unanswered.pop(number, None)
@@ -166,7 +165,7 @@ class TextIndex:
             negative = self._negative[number]
             if constraint.accepts(values[place]) != negative:
                 tried[negative].append(place << 32 | number)
-        given = pa.array(values, self.kind.arrow) if ranged else None
+        given = pa.array(values, self.kind.stored) if ranged else None
         for number, constraint in ranged.items():
             holds.append(np.flatnonzero(_in_ranges(given, constraint.ranges)) << 32 | number)
         holds.append(np.array(tried[0], np.int64))
@@ -190,8 +189,11 @@ class TextIndex:
 
     def _learn(self, values: list[Value]) -> None:
         """Answers for values that were not asked for before."""
-        raw = [value.encode() if isinstance(value, str) else value for value in values]
-        found = self._pieces.find(raw, len(self.constraints))
+        if self.kind.element is not None:
+            found = find_lists(self._pieces, self.kind.element, values, len(self.constraints))
+        else:
+            raw = [value.encode() if isinstance(value, str) else value for value in values]
+            found = self._pieces.find(raw, len(self.constraints))
         answered = self._answer(values, found, self._ranged)
         with Uninterrupted():  # a value has a row, an answer and a place among those asked for, or none of them
             rows = grown(self._rows, 2 + len(self._asked), self._answers.add(len(values), *answered))
@@ -212,7 +214,10 @@ class TextIndex:
         for place, number in enumerate(new):
             for how, piece in self._unanswered[number]:
                 pieces.link(how, piece, place)
-        at, those = pieces.find_in(self._values.text, self._values.starts[: len(self._asked) + 1], len(new))
+        if self.kind.element is not None:
+            at, those = find_lists(pieces, self.kind.element, self._asked, len(new))
+        else:
+            at, those = pieces.find_in(self._values.text, self._values.starts[: len(self._asked) + 1], len(new))
         numbers = np.array(new, np.int64)[those]
         tried = int(np.count_nonzero(np.frombuffer(self._sure, np.bool_)[numbers] == 0))
         if tried + len(self._asked) * (1 + len(ranged)) // LOOKED_AT > self._most_tried:
@@ -227,9 +232,9 @@ class TextIndex:
     def row_of(self, value: Value) -> int:
         """The row of one value, as `rows_of` has them."""
         if self._age != self._answers.age:
-            return int(self.rows_of(pa.array([value], self.kind.arrow))[0])
+            return int(self.rows_of(pa.array([value], self.kind.stored))[0])
         code = np.zeros(1, np.int64)
-        self._values.look_up(pa.array([value], self.kind.arrow), 2, code, 0)
+        self._values.look_up(pa.array([value], self.kind.stored), 2, code, 0)
         if code[0] == 1:
             self._learn([value])
             return int(self._answers.count - 1)
@@ -243,6 +248,15 @@ class TextIndex:
 
 
 _HOW: Final = {"exact": EXACT, "prefix": PREFIX, "suffix": SUFFIX, "contains": CONTAINS, "any": PREFIX}
+
+
+def filing(constraint: Constraint) -> tuple[bool, list[tuple[int, bytes]], bool]:
+    """Whether a constraint is filed by what fails it, the pieces that lead to it, and whether they say all there is to it."""
+    if constraint.ranges.kind.element is not None:
+        return list_filing(constraint)
+    negative = is_negative(constraint)
+    where = filing_keys(constraint, negative)
+    return negative, _pieces_at(constraint, where), says_all(constraint, negative, where)
 
 
 def _pieces_at(constraint: Constraint, where: list[FilingKey]) -> list[tuple[int, bytes]]:
