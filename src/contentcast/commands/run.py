@@ -29,6 +29,7 @@ from contentcast.progress_lines import lines
 if TYPE_CHECKING:
     from contentcast.pipeline.feeds import Feed
     from contentcast.pipeline.job import Facts
+    from contentcast.pipeline.side_by_side import SideBySide
 
 LOOK_EVERY_S: Final = 0.25
 SparkSession: TypeAlias = Any
@@ -40,6 +41,12 @@ class Size(StrEnum):
     SMALL, MEDIUM, LARGE = "small", "medium", "large"
 
 
+class Taste(StrEnum):
+    """Of the people in the made day."""
+
+    DESKS, MARKET = "desks", "market"
+
+
 EVENTS_AND_SUBSCRIPTIONS: Final = {
     Size.SMALL: (20_000, 5_000),
     Size.MEDIUM: (200_000, 20_000),
@@ -49,6 +56,9 @@ EVENTS_AND_SUBSCRIPTIONS: Final = {
 
 def run(
     size: Annotated[Size | None, typer.Option(help="Of the made day of market data.", show_default="large")] = None,
+    scenario: Annotated[
+        Taste | None, typer.Option(help="Desks that follow sectors, or wishes that are spread evenly.", show_default="desks")
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own events and subscriptions, in TOML.")] = None,
     example_config: Annotated[bool, typer.Option("--example-config", help="Print such a file.")] = False,
     out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="out")] = None,
@@ -72,8 +82,9 @@ def run(
     if example_config:
         typer.echo(EXAMPLE, nl=False)
         return
-    if config is not None and size is not None:
-        raise ContentcastError("run: --size is of the made day, and --config has your own; leave one out")
+    if config is not None and (size is not None or scenario is not None):
+        word = "--size" if size is not None else "--scenario"
+        raise ContentcastError(f"run: {word} is of the made day, and --config has your own; leave one out")
     if largest_part and config is None:
         raise ContentcastError("run: --largest-part is of a topology of your own, and goes with --config")
     if (stream or once) and config is None:
@@ -124,7 +135,7 @@ def run(
             def work(stopped: Event) -> Facts:
                 step = _stopping(bar, stopped)
                 with step("start"):
-                    feed = _own(spark, told, largest_part) if told is not None else _made(spark, size or Size.LARGE, seed)
+                    feed = _own(spark, told, largest_part) if told is not None else _made(spark, size, scenario, seed)
                 return run_job(spark, feed, folder, names, step, count_steps=steps)
 
             facts = interruptible(spark, work)
@@ -137,13 +148,14 @@ def run(
         typer.launch((folder / "report.html").absolute().as_uri())
 
 
-def _made(spark: SparkSession, size: Size, seed: int) -> Feed:
+def _made(spark: SparkSession, size: Size | None, scenario: Taste | None, seed: int) -> Feed:
     from dataclasses import replace
 
     from contentcast.pipeline.feeds import market_feed
 
-    feed = market_feed(spark, *EVENTS_AND_SUBSCRIPTIONS[size], seed)
-    return replace(feed, told=f"contentcast run --size {size} --seed {seed}")
+    size, scenario = size or Size.LARGE, scenario or Taste.DESKS
+    feed = market_feed(spark, *EVENTS_AND_SUBSCRIPTIONS[size], seed, scenario=scenario)
+    return replace(feed, told=f"contentcast run --size {size} --scenario {scenario} --seed {seed}")
 
 
 def _own(spark: SparkSession, told: RunConfig, largest_part: bool) -> Feed:
@@ -268,10 +280,29 @@ def _show(facts: Facts, summary: dict[str, Any], out: Path) -> None:
     from rich.console import Console
 
     console = Console()
+    if facts.side_by_side is not None:
+        console.print(facts.side_by_side.sentence(), highlight=False, soft_wrap=True)
+        console.print(_side_by_side(facts.side_by_side))
     if facts.routes:
+        console.print(f"All {facts.events:,} events and {facts.subscriptions:,} subscriptions:", highlight=False)
         console.print(_table(facts))
     for line in _lines(facts, summary, out):
         console.print(line, highlight=False, soft_wrap=True)
+
+
+def _side_by_side(found: SideBySide) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    from contentcast.pipeline.side_by_side import HEADINGS, NARROW, shown
+
+    title = f"All systems on {found.events:,} events and {found.subscriptions:,} subscriptions"
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, title=title, title_justify="left")
+    for at, heading in enumerate(HEADINGS[:NARROW]):
+        table.add_column(heading, justify="right" if at else "left", no_wrap=not at)
+    for row in shown(found.rows()):
+        table.add_row(*(cell.replace(" ", "\u00a0") for cell in row[:NARROW]))
+    return table
 
 
 def _table(facts: Facts) -> Any:

@@ -77,14 +77,17 @@ class Feed:
 # --- a made day
 
 
-def market_feed(spark: SparkSession, events: int, subscriptions: int, seed: int, name: str = "gryphon-39") -> Feed:
+def market_feed(
+    spark: SparkSession, events: int, subscriptions: int, seed: int, name: str = "gryphon-39", scenario: str = "desks"
+) -> Feed:
+    """`scenario`: `desks`, where people have a taste, or `market`, where everybody wants anything anywhere."""
     topology = network(name)
     brokers = len(topology)
-    made = placed("market", topology, seed=seed)
+    made = placed(scenario, topology, seed=seed)
     tasks = max(2, -(-events // EVENTS_A_TASK))
     rows = (
         spark.read.format("contentcast")
-        .option("scenario", "market")
+        .option("scenario", scenario)
         .option("seed", seed)
         .option("brokers", brokers)
         .option("events", events)
@@ -99,7 +102,7 @@ def market_feed(spark: SparkSession, events: int, subscriptions: int, seed: int,
     read = replace(ingest(_damaged(rows), made.space), tally=Tally.on(spark))
     return Feed(
         f"A day of market data on {brokers} brokers",
-        f"contentcast run --seed {seed}",
+        f"contentcast run --scenario {scenario} --seed {seed}",
         made.space,
         read,
         _with_slips(pa.Table.from_batches([made.subscriptions(subscriptions)])),

@@ -6,6 +6,7 @@
                       out/subscriptions   as they came;  out/refused: those that cannot be read, with the reason
     learn             out/learnt          plan.json and rates: what the history says
     route             out/routes          protocols, links, brokers, latencies: what each protocol of the catalog costs
+    side by side      out/routes          all systems on a sample, against broadcast and against topics
     report            out/report.html     all of it to look at (`report`);  out/job.json: the totals
 
 Rule: everything is written beside `out`, and gets its name by one rename when all of it is there.
@@ -34,11 +35,13 @@ from contentcast.hosting.ledger import LATENCY_BINS
 from contentcast.model import ContentcastError
 from contentcast.pipeline.examples import Example, examples
 from contentcast.pipeline.feeds import EVENTS_A_TASK, Feed, kept_subscriptions
+from contentcast.pipeline.side_by_side import SideBySide, side_by_side
 from contentcast.spark.appearing import appearing
 from contentcast.spark.delivering import EVENT, Delivered, match_and_deliver
 from contentcast.spark.learn import Learnt, learn
 from contentcast.spark.reading import BAD
-from contentcast.spark.route import Totals, route_totals
+from contentcast.spark.route import route_totals
+from contentcast.spark.route_facts import Totals
 from contentcast.spark.session import quiet_loggers, session
 from contentcast.spark.subscriptions.indexes import Prepared, prepare
 from contentcast.warming.parts import EVERYTHING, INDEX, part_of
@@ -104,6 +107,7 @@ class Facts:
     delivered: Delivered = field(default_factory=Delivered)
     learnt: Learnt | None = None
     routes: dict[str, Routed] = field(default_factory=dict)
+    side_by_side: SideBySide | None = None
     examples: list[Example] = field(default_factory=list)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[dict[str, Any]] = field(default_factory=list)
@@ -134,6 +138,8 @@ class Facts:
             "events/s": round(self.events / matching_s),
             "lower bound": {"messages": self.least} if self.routes else None,
             "protocols": self.protocols(),
+            "in one sentence": None if self.side_by_side is None else self.side_by_side.sentence(),
+            "side by side": [] if self.side_by_side is None else self.side_by_side.rows(),
             "not routed": self.feed.unrouted,
             "seconds": {name: round(took, 3) for name, took in self.took_s.items()},
             "machine": self.machine,
@@ -173,6 +179,8 @@ def run_job(
         prepared = work.match(events)
         work.learn(events)
         work.route(events, prepared, names, count_steps)
+        if protocols is None:
+            work.side_by_side(events, prepared)
         with work.timed("report"):
             facts.examples = examples(events, prepared, feed.subscriptions, feed.space, feed.publisher, feed.topology)
             _write_routes(facts, folder / "routes")
@@ -295,6 +303,15 @@ class _Work:
                 count = chosen.count() if every > 1 else facts.events
             facts.routes[name] = Routed(totals[name], count)
 
+    def side_by_side(self, events: DataFrame, prepared: Prepared) -> None:
+        feed = self.feed
+        if feed.topology is None or feed.publisher is None or not prepared.count:
+            return
+        subscriptions = kept_subscriptions(feed.subscriptions, prepared.refused())
+        self.facts.side_by_side = side_by_side(
+            events, subscriptions, feed.space, feed.topology, feed.publisher, lambda name: self.timed(f"side by side: {name}")
+        )
+
 
 # --- tables
 
@@ -308,6 +325,8 @@ def _write_routes(facts: Facts, folder: Path) -> None:
     if not facts.routes:
         return
     folder.mkdir()
+    if facts.side_by_side is not None:
+        pq.write_table(pa.Table.from_pylist(facts.side_by_side.rows()), folder / "side_by_side.parquet")
     totals = [each.totals for each in facts.routes.values()]
     protocols = pa.Table.from_pylist(facts.protocols())
     kinds = {"steps": pa.int64(), "steps_per_event": pa.float64()}  # all null where steps are not counted

@@ -17,7 +17,8 @@ from contentcast.spark.match import match, refused
 from contentcast.spark.outside.addresses import LakeTable, Topic
 from contentcast.spark.outside.kafka import TopicTable, deliver_to_topic, read_topic
 from contentcast.spark.outside.lake import LakeRules, deliver_to_table, read_lake
-from contentcast.spark.route import Totals, route, route_totals
+from contentcast.spark.route import route, route_totals
+from contentcast.spark.route_facts import Totals
 from contentcast.spark.session import session
 from contentcast.spark.spread import SpreadError, grid, spread
 from contentcast.spark.subscriptions.indexes import Prepared, prepare

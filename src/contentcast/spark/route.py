@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import thread_time
 from typing import Any, Final
 from uuid import uuid4
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import Broadcast
@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from contentcast import catalog
 from contentcast.hosting.costs import Costs
 from contentcast.hosting.instant import Instant
-from contentcast.hosting.ledger import LATENCY_BINS, Ledger, percentile
+from contentcast.hosting.ledger import Ledger
 from contentcast.language import parse_many
 from contentcast.matching.learnt import LearntPlan
 from contentcast.model import EventBatch, Space, SubscriptionBatch
@@ -39,6 +39,7 @@ from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Published, Subscribed
 from contentcast.routing.setup import Setup
 from contentcast.spark.arrow_map import map_arrow
+from contentcast.spark.route_facts import FACTS, Totals, fact_rows, gathered
 from contentcast.spark.subscriptions.tables import spark_schema
 
 ROUTED_TOGETHER: Final = 65_536
@@ -57,56 +58,7 @@ HOPS: Final = pa.schema(
         ("links", pa.list_(pa.string())),
     ]
 )
-FACTS: Final = pa.schema(
-    [("protocol", pa.string()), ("fact", pa.string()), ("one", pa.string()), ("other", pa.string()), ("value", pa.float64())]
-)
-
 Batches = Iterator[pa.RecordBatch]
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """What one protocol cost, all events together."""
-
-    protocol: str
-    topology: Topology
-    messages: npt.NDArray[np.int64]
-    bytes: npt.NDArray[np.int64]
-    visits: npt.NDArray[np.int64]
-    steps: npt.NDArray[np.int64] | None
-    """None: not counted. The cost model then charges nothing for matching."""
-    deliveries: npt.NDArray[np.int64]
-    busy_s: npt.NDArray[np.float64]
-    latencies: npt.NDArray[np.int64]
-
-    def latency_s(self, share: float) -> float:
-        return percentile(self.latencies, share)
-
-    def links(self) -> pa.Table:
-        """Copies and bytes on each link in each direction, the busiest first."""
-        one, other = np.nonzero(self.messages)
-        order = np.argsort(-self.messages[one, other], kind="stable")
-        one, other = one[order], other[order]
-        names = pa.array(self.topology.brokers, pa.string())
-        return pa.table(
-            {
-                "protocol": pa.array([self.protocol] * len(one), pa.string()),
-                "from": names.take(pa.array(one)),
-                "to": names.take(pa.array(other)),
-                "messages": self.messages[one, other],
-                "bytes": self.bytes[one, other],
-            }
-        )
-
-    def brokers(self) -> pa.Table:
-        columns = {
-            "visits": self.visits,
-            "steps": pa.nulls(len(self.visits), pa.int64()) if self.steps is None else self.steps,
-            "deliveries": self.deliveries,
-            "busy_s": self.busy_s,
-        }
-        names = {"protocol": pa.array([self.protocol] * len(self.visits), pa.string()), "broker": list(self.topology.brokers)}
-        return pa.table({**names, **columns})
 
 
 def route(
@@ -135,7 +87,7 @@ def route(
 
     def hops(batches: Batches) -> Batches:
         for chunk in work.chunks(batches):
-            for name, ledger in work.routed(chunk, keep_hops=True):
+            for name, ledger, _ in work.routed(chunk, keep_hops=True):
                 yield from _hop_rows(name, ledger, chunk, count_steps)
 
     return map_arrow(events, hops, spark_schema(HOPS))
@@ -163,15 +115,15 @@ def route_totals(
 
     def facts(batches: Batches) -> Batches:
         for chunk in work.chunks(batches):
-            for name, ledger in work.routed(chunk):
-                yield _fact_rows(name, ledger)
+            for name, ledger, cpu_s in work.routed(chunk):
+                yield fact_rows(name, ledger, work.state(name), cpu_s)
 
     rows = (
         map_arrow(events, facts, spark_schema(FACTS))
         .groupBy("protocol", "fact", "one", "other")
         .agg(F.sum("value").alias("value"))
     )
-    return _gathered(rows.toArrow(), topology, options, count_steps)
+    return gathered(rows.toArrow(), topology, options, count_steps)
 
 
 # --- on a worker
@@ -256,8 +208,8 @@ class Work:
             raise ContentcastError(f"an event is published at {missing!r}, which is no broker of the topology")
         return Chunk(events, ids, encoded)
 
-    def routed(self, chunk: Chunk, *, keep_hops: bool = False) -> Iterator[tuple[str, Ledger]]:
-        """Runs the events through the network of each protocol."""
+    def routed(self, chunk: Chunk, *, keep_hops: bool = False) -> Iterator[tuple[str, Ledger, float]]:
+        """Runs the events through the network of each protocol; the ledger, and the CPU seconds that it took."""
         indices = chunk.publishers.indices.to_numpy()
         parts = [
             (name, chunk.events.take(np.flatnonzero(indices == at)))
@@ -269,10 +221,17 @@ class Work:
             ledger.account(chunk.events)
             ledger.know_groups(network.groups())
             network.watch = ledger.watch
+            begun = thread_time()
             for broker, events in parts:
                 if len(events):
                     network.put(broker, Published(events))
-            yield name, ledger
+            yield name, ledger, thread_time() - begun
+
+    def state(self, name: str) -> list[float]:
+        """Bytes that each broker holds."""
+        routers = self._network(name).routers
+        sizes = (routers[broker].sizes() for broker in self.topology.brokers)
+        return [float(sum(count for what, count in each.items() if what.endswith("bytes"))) for each in sizes]
 
     def _network(self, name: str) -> Instant:
         """The routers of a protocol with everybody subscribed, kept for the next chunk and the next task of this process."""
@@ -339,53 +298,6 @@ def _hop_rows(name: str, ledger: Ledger, chunk: Chunk, count_steps: bool) -> Bat
 
 
 _NOTHING: Final = np.empty(0, np.int64)
-
-
-def _fact_rows(name: str, ledger: Ledger) -> pa.RecordBatch:
-    names = ledger.topology.brokers
-    facts: list[tuple[str, str, str, str, float]] = []
-    for fact, matrix in (("messages", ledger.messages), ("bytes", ledger.bytes)):
-        for one, other in zip(*np.nonzero(matrix), strict=True):
-            facts.append((name, fact, names[one], names[other], float(matrix[one, other])))
-    sums = {"visits": ledger.visits, "steps": ledger.steps, "deliveries": ledger.deliveries, "busy_s": ledger.busy_s}
-    for fact, values in sums.items():
-        facts += [(name, fact, names[at], "", float(values[at])) for at in np.flatnonzero(values)]
-    facts += [(name, "latency", str(at), "", float(ledger.latencies[at])) for at in np.flatnonzero(ledger.latencies)]
-    columns = list(zip(*facts, strict=True)) or [()] * 5
-    return pa.RecordBatch.from_arrays(
-        [pa.array(each, field.type) for each, field in zip(columns, FACTS, strict=True)], schema=FACTS
-    )
-
-
-# --- on the driver
-
-
-def _gathered(facts: pa.Table, topology: Topology, protocols: Mapping[str, Any], count_steps: bool) -> dict[str, Totals]:
-    count = len(topology)
-    found = {
-        name: Totals(
-            name,
-            topology,
-            messages=np.zeros((count, count), np.int64),
-            bytes=np.zeros((count, count), np.int64),
-            visits=np.zeros(count, np.int64),
-            steps=np.zeros(count, np.int64) if count_steps else None,
-            deliveries=np.zeros(count, np.int64),
-            busy_s=np.zeros(count),
-            latencies=np.zeros(len(LATENCY_BINS) + 1, np.int64),
-        )
-        for name in protocols
-    }
-    for row in facts.to_pylist():
-        totals = found[row["protocol"]]
-        match row["fact"]:
-            case "messages" | "bytes" as fact:
-                getattr(totals, fact)[topology.number(row["one"]), topology.number(row["other"])] = row["value"]
-            case "latency":
-                totals.latencies[int(row["one"])] = row["value"]
-            case fact:
-                getattr(totals, fact)[topology.number(row["one"])] = row["value"]
-    return found
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -166,17 +166,25 @@ def events_of(message: Message) -> EventBatch | None:
     return None
 
 
+FEW_BYTES: Final = 64
+"""A layer around events of up to so many bytes is as large around one event as around many."""
+
+
 def bytes_alone(message: Message, known: Ints | None = None) -> Ints:
     """For each event of the message: the bytes it would take in a message of its own, its frame included.
 
-    `known`: what the events themselves take, if the caller has counted them already.
+    `known`: what the events themselves take, if the caller has counted them already. A layer around the events that grows with
+    them (the keys of an m-cast) is shared between them.
     """
     size: Ints | int = FRAME_HEADER_BYTES
+    carried = events_of(message)
+    count = max(1, 0 if carried is None else len(carried))
     for form, layer in _layers(message):
         size = size + 1
         events = form.events(layer)
         if events is None:
-            size = size + (len(form.encode(layer)) if form.nbytes is None else form.nbytes(layer))
+            around = len(form.encode(layer)) if form.nbytes is None else form.nbytes(layer)
+            size = size + (around if around <= FEW_BYTES else max(FEW_BYTES, -(-around // count)))
         else:
             assert form.alone is not None, f"{form.type.__name__} brings events; its form must say `alone`"
             size = size + form.alone(layer) + (event_bytes(events) if known is None else known)

@@ -12,6 +12,8 @@ from contentcast import catalog
 from contentcast.pipeline.report.charts import NONE, Bar, Cell, bars, milliseconds, plain_table, seconds, short, table, text
 from contentcast.pipeline.report.content import aside_section, distributions_section, examples_section, learnt_section
 from contentcast.pipeline.report.network import busiest, drawing, load_of
+from contentcast.pipeline.side_by_side import HEADINGS as HEADINGS_OF_ALL
+from contentcast.pipeline.side_by_side import shown
 
 if TYPE_CHECKING:
     from contentcast.pipeline.job import Facts
@@ -36,6 +38,7 @@ def page(facts: Facts) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>\n{style}</style>\n</head>\n<body>\n<main>",
         _header(facts),
+        _side_by_side(facts),
         _network(facts),
         _protocols(facts),
         _busiest(facts),
@@ -74,6 +77,32 @@ def _header(facts: Facts) -> str:
         f'<header><div><h1>{text(facts.feed.title)}</h1><p class="quiet">Every event reaches exactly those who asked for it. '
         "This page shows what that took: who wanted what, how the brokers could route it, and what each way costs.</p></div>"
         f'<button type="button" class="theme">light / dark</button></header><div class="tiles">{shown}</div>'
+    )
+
+
+def _side_by_side(facts: Facts) -> str:
+    found = facts.side_by_side
+    if found is None:
+        return ""
+    rows = found.rows()
+    messages = [Bar(row["system"], row["messages"], short(row["messages"])) for row in rows]
+    kinds = [(name, "number" if at else "text") for at, name in enumerate(HEADINGS_OF_ALL)]
+    cells = [[text(cell) for cell in row] for row in shown(rows)]
+    topics = (
+        f"<b>topics</b> is a network with one topic for each value of <code>{text(found.attribute)}</code>: subscribers get "
+        "their whole topics, also what they did not ask for (<b>unwanted</b>). "
+        if found.attribute
+        else ""
+    )
+    return (
+        f"<section><h2>All systems side by side</h2><p><b>{text(found.sentence())}</b></p>"
+        f'<p class="quiet">The same {found.events:,} events and {found.subscriptions:,} subscriptions through every system, a '
+        "sample, because some take long to tell many subscriptions. <b>flooding</b> is broadcast: every event to every broker. "
+        f"{topics}Messages are copies on links; multicast sends one for all receivers of a LAN. CPU is measured, of all "
+        "brokers together; state is what a broker holds of subscriptions, in the mean. Latency is that of the cost model.</p>"
+        f"<h3>Messages</h3>{bars(messages)}{plain_table(kinds, cells)}"
+        '<p class="small quiet">The papers measured each system by itself: <code>contentcast experiment --list</code> names '
+        "their evaluations, docs/experiments.md has the results.</p></section>"
     )
 
 

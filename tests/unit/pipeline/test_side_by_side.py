@@ -1,0 +1,56 @@
+"""All systems side by side: how subscriptions become topics, and the sentence at the top."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from contentcast.model import Space
+from contentcast.network.named import topology
+from contentcast.pipeline.side_by_side import HEADINGS, SideBySide, as_topics, shown
+from contentcast.spark.route_facts import Totals
+
+TRADES = Space("trades", symbol="string", exchange="string", price="float")
+
+
+def asked(*predicates: str) -> pa.Table:
+    count = len(predicates)
+    return pa.table({"subscription": range(count), "predicate": list(predicates), "subscriber": ["s"] * count})
+
+
+def test_a_topic_is_what_most_name_and_the_rest_of_a_wish_is_dropped() -> None:
+    attribute, topics = as_topics(
+        TRADES,
+        asked("symbol = 'IBM' AND price < 10", "symbol IN ('SAP', 'IBM') AND exchange = 'LSE'", "price > 3"),
+    )
+    assert attribute == "symbol"
+    assert topics["predicate"].to_pylist() == ["symbol = 'IBM'", "symbol IN ('IBM', 'SAP')", "TRUE"]
+    assert topics.column_names == ["subscription", "predicate", "subscriber"]
+
+
+def test_where_nobody_names_a_value_there_are_no_topics() -> None:
+    table = asked("price < 10", "price > 3 OR symbol = 'IBM'")
+    assert as_topics(TRADES, table) == ("", table)
+
+
+def cost(name: str, messages: int, deliveries: int) -> Totals:
+    network = topology("line:2")
+    links = np.array([[0, messages], [0, 0]])
+    each = np.array([deliveries, 0])
+    none = np.zeros(2, np.int64)
+    return Totals(name, network, links, 100 * links, none, None, each, np.zeros(2), np.array([deliveries]), none, none, none)
+
+
+def test_one_sentence_says_what_routing_by_content_saves() -> None:
+    totals = {"flooding": cost("flooding", 1000, 40), "topics": cost("t", 200, 80), "link-matching": cost("l", 50, 40)}
+    found = SideBySide(totals, "symbol", 10, 100)
+    assert found.sentence() == (
+        "Routing by content (link-matching) takes 5 % of the messages of broadcast and 25 % of those of one topic for each "
+        "symbol, where 50 % of what subscribers get is not what they asked for."
+    )
+    rows = {row["system"]: row for row in found.rows()}
+    assert rows["topics"]["unwanted"] == 40
+    assert rows["link-matching"]["bytes"] == 5_000
+    assert all(len(each) == len(HEADINGS) for each in shown(found.rows()))
+    without = SideBySide({name: each for name, each in totals.items() if name != "topics"}, "", 10, 100)
+    assert without.sentence() == "Routing by content (link-matching) takes 5 % of the messages of broadcast."
