@@ -93,6 +93,20 @@ def route_and_count() -> None:
     from contentcast.routing.audience import Forest
 
     _route(tuple(catalog.PROTOCOLS), Forest())
+    _replay()
+
+
+def _replay() -> None:
+    """The queues of the experiments."""
+    import numpy as np
+
+    from contentcast.experiments.replay import replay
+    from contentcast.experiments.routes import Network
+    from contentcast.hosting.costs import PAPER_FAST
+    from contentcast.network.named import network
+
+    brokers = Network(network("gryphon-39"), _scenario(), "flooding", 20)
+    replay(brokers.route(3), np.arange(3.0), PAPER_FAST)
 
 
 def route_by_index() -> None:

@@ -52,9 +52,9 @@ def test_the_main_job_has_a_line_for_every_step(tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     lines = [
-        re.fullmatch(r"contentcast: ([a-z -]+?)(?:: \d+ of \d+ tasks)? \(\d+ s\)", each) for each in ended.stderr.split("\n")
+        re.fullmatch(r"contentcast: ([\w -]+?)(?:: \d+ of \d+ tasks)? \(\d+ s\)", each) for each in ended.stderr.split("\n")
     ]
     steps = list(dict.fromkeys(each[1] for each in lines if each is not None))
     jobs = ["ingest", "match and deliver", "learn", *(f"route {each}" for each in protocols)]
     assert [each for each in steps if each in jobs] == jobs, ended.stderr
-    assert steps[0].lower() == "start spark", ended.stderr
+    assert steps[0] == "start Spark", ended.stderr
