@@ -14,7 +14,7 @@ from contentcast.matching.search_tree.codes import KeyCoder, OrderCoder, PointCo
 from contentcast.matching.search_tree.grow import grow
 from contentcast.matching.search_tree.layout import DENSE, KIND, SET, SORTED, TREE
 from contentcast.matching.search_tree.part import FACTORED_TREES_AT_MOST, Part
-from contentcast.matching.search_tree.pattern_sets import PatternTests, anchor
+from contentcast.matching.search_tree.pattern_sets import PatternTests
 from contentcast.matching.search_tree.rows import Rows
 from contentcast.model import Attribute, EventBatch, Space
 from contentcast.model.values.patterns import Pattern
@@ -136,7 +136,7 @@ def test_a_string_passes_a_set_of_pattern_tests() -> None:
 
 @pytest.mark.parametrize(("pattern", "expected"), [("%abc", "abc"), ("a%bcd_e", "bcd"), ("%_", ""), ("x", "x")])
 def test_the_anchor_is_the_longest_plain_text(pattern: str, expected: str) -> None:
-    assert anchor(Pattern.of(pattern)) == expected
+    assert Pattern.of(pattern).anchor == expected
 
 
 def test_a_leaf_lists_a_subscription_once_though_several_of_its_conjunctions_match() -> None:
