@@ -29,6 +29,7 @@ SPACES = {
         "detail.file": "string",
         "detail.ip": "string",
         "detail.urgent": "bool",
+        "detail.tags": "list of string",
     },
     "cesql": {"source": "string", "subject": "string", "hop": "int", "urgent": "bool"},
     "jms": {"JMSPriority": "int", "JMSTimestamp": "timestamp", "name": "string", "age": "int", "urgent": "bool"},

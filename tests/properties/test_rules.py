@@ -20,14 +20,17 @@ from contentcast.rules import RuleError, translate
 
 TEXTS = st.sampled_from(["", "a", "b", "ab", "ba", "abc", "a%", "a_b", "\\", "a*b", "it's", "B"])
 INTS = st.integers(-3, 3)
-SPACE = cc.Space("things", {"s": "string", "t": "string", "n": "int", "m": "int", "f": "float", "y": "bool"})
+SPACE = cc.Space(
+    "things", {"s": "string", "t": "string", "n": "int", "m": "int", "f": "float", "y": "bool", "l": "list of string"}
+)
 
 
 def events(**kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=kinds)
 
 
-EVENTS = events(s=TEXTS, t=TEXTS, n=INTS, m=INTS, f=st.sampled_from([-1.5, 0.0, 0.5, 2.0]), y=st.booleans())
+NUMBERS = st.sampled_from([-1.5, 0.0, 0.5, 2.0])
+EVENTS = events(s=TEXTS, t=TEXTS, n=INTS, m=INTS, f=NUMBERS, y=st.booleans(), l=st.lists(TEXTS | st.none(), max_size=3))
 
 
 def agrees(source: str, rule: Any, event: dict[str, Any], expected: bool, **options: Any) -> None:
@@ -98,9 +101,18 @@ def bridge(pattern: dict[str, Any], event: dict[str, Any]) -> bool:
     return all(
         any(bridge(each, event) for each in asked)
         if name == "$or"
-        else any(bridge_value(each, event.get(name)) for each in asked)
+        else any(bridge_field(each, event.get(name)) for each in asked)
         for name, asked in pattern.items()
     )
+
+
+def bridge_field(asked: Any, value: Any) -> bool:
+    """Of an array one element is enough; an empty one is no field. Here an absent field is a null one."""
+    if not isinstance(value, list):
+        return bridge_value(asked, value)
+    if isinstance(asked, dict) and "exists" in asked:
+        return bool(value) is asked["exists"]
+    return any(bridge_value(asked, each) for each in value)
 
 
 def bridge_value(asked: Any, value: Any) -> bool:

@@ -6,7 +6,8 @@
 Source: "Comparison operators for use in event patterns", Amazon EventBridge user guide; what it leaves open is as in AWS Event
 Ruler, the matcher behind it. Meaning: every field of the pattern must match (AND), one of the alternatives of a field is enough
 (OR), `anything-but` needs the field to be there. A field that is an array matches when one of its elements does.
-Departs from it where our events do: null and absent are one, and numbers are compared as numbers (300 is 300.0).
+Departs from it where our events do: null and absent are one, and numbers are compared as numbers (300 is 300.0). Two fields of
+objects in one array may match in different objects here, since the fields of objects in an array are lists of their own.
 Rule: a pattern that EventBridge refuses is refused here; an alternative of another kind than the attribute's is left out
 beside others, and refused alone, since it could never match.
 """
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from contentcast.language.printer import print_value
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Kind, Value
 from contentcast.rules.attributes import NUMBERS, OtherKind, WrongAttribute, find_attribute, fitting
@@ -39,6 +41,7 @@ from contentcast.rules.clauses import (
     negated,
     not_in,
     quoted,
+    say,
     starts,
 )
 from contentcast.rules.errors import RuleError
@@ -47,6 +50,9 @@ from contentcast.rules.json_text import check_names, described, read_object
 DEEPEST: Final = 60
 _OR: Final = "$or"
 _LOWER_BOUNDS, _UPPER_BOUNDS = (">", ">="), ("<", "<=")
+
+ELEMENT: Final = "t"
+"""What the elements of a list are called in a test of one of them."""
 
 OnValue = Callable[[str], Clause]
 """A test of one value, given the subject: an attribute, or an element of a list."""
@@ -101,7 +107,7 @@ class _Pattern:
         for at, each in enumerate(alternatives):
             try:
                 if each is None:
-                    tests.append(field.absent)
+                    tests.append(field.null)
                 elif isinstance(each, Mapping):
                     tests.append(_Expression(field, f"{path}[{at}]").clause(each))
                 elif _is_array(each):
@@ -113,27 +119,43 @@ class _Pattern:
         if misfits and not plain and not tests:
             raise misfits[0]
         if plain:
-            tests.insert(0, field.has(lambda subject: is_in(subject, plain)))
+            tests.insert(0, field.has_one_of(plain))
         return any_of(tests)
 
 
 class _Field:
-    """An attribute that a pattern asks of: its kind, and how a test of one value becomes a test of it."""
+    """An attribute that a pattern asks of: the kind of its values, and how a test of one value becomes a test of it."""
 
     def __init__(self, name: str, kind: Kind) -> None:
-        self.name, self.element = name, kind
-        self.subject = quoted(name)
+        self.name, self.subject = name, quoted(name)
+        self.is_list, self.element = kind.element is not None, kind.element or kind
 
     def has(self, on_value: OnValue) -> Clause:
-        return on_value(self.subject)
+        """Of a list one element is enough."""
+        return (
+            Test(f"exists({self.subject}, {ELEMENT} -> {say(on_value(ELEMENT))})") if self.is_list else on_value(self.subject)
+        )
+
+    def has_one_of(self, values: list[Value]) -> Clause:
+        if not self.is_list:
+            return is_in(self.subject, values)
+        if len(values) == 1:
+            return Test(f"array_contains({self.subject}, {print_value(values[0])})")
+        return Test(f"arrays_overlap({self.subject}, array({', '.join(map(print_value, values))}))")
 
     @property
     def present(self) -> Clause:
-        return is_present(self.subject)
+        """EventBridge sees no field in an empty array."""
+        return Test(f"size({self.subject}) > 0") if self.is_list else is_present(self.subject)
 
     @property
     def absent(self) -> Clause:
-        return is_absent(self.subject)
+        return any_of([is_absent(self.subject), *([Test(f"size({self.subject}) = 0")] if self.is_list else [])])
+
+    @property
+    def null(self) -> Clause:
+        """Null and absent are one; a list may also hold a null."""
+        return any_of([is_absent(self.subject), *([self.has(is_absent)] if self.is_list else [])])
 
 
 class _Expression:

@@ -29,6 +29,9 @@ SPACE = cc.Space(
         "detail.owner.name": "string",
         "detail.owner.team": "string",
         "detail.ip": "string",
+        "detail.tags": "list of string",
+        "detail.sizes": "list of int",
+        "detail.flags": "list of bool",
     },
 )
 
@@ -250,7 +253,46 @@ ADDRESSES: list[Row] = [
     (on_ip({"cidr": "2001:db8::/32"}), [ip("2001:db8::1"), ip("2001:DB8:0:0::1")], [ip("2001:db9::1"), ip("10.0.0.1")]),
 ]
 
-ALL = EXACT + NESTED + STRINGS + NUMERIC + EXISTS + ANYTHING_BUT + OR + IGNORING_CASE + ADDRESSES
+
+def tags(*values: object) -> dict[str, object]:
+    return {"detail": {"tags": list(values)}}
+
+
+def on_tags(*alternatives: object) -> dict[str, object]:
+    return {"detail": {"tags": list(alternatives)}}
+
+
+def sizes(*values: object) -> dict[str, object]:
+    return {"detail": {"sizes": list(values)}}
+
+
+def on_sizes(*alternatives: object) -> dict[str, object]:
+    return {"detail": {"sizes": list(alternatives)}}
+
+
+LISTS: list[Row] = [
+    (on_tags("a"), [tags("a"), tags("b", "a")], [tags("b"), tags(), tags(None), {}]),
+    (on_tags("a", "b"), [tags("a"), tags("c", "b")], [tags("c"), tags(), {}]),
+    (on_tags(None), [{}, tags(None), tags("a", None)], [tags("a"), tags()]),
+    (on_tags({"prefix": "ab"}), [tags("x", "abc")], [tags("x"), tags(), {}]),
+    (on_tags({"suffix": {"equals-ignore-case": "BC"}}), [tags("x", "aBc")], [tags("bcd"), {}]),
+    (on_tags({"wildcard": "a*c"}), [tags("abc", "x")], [tags("ab", "bc")]),
+    (on_tags({"anything-but": "a"}), [tags("b"), tags("a", "b")], [tags("a"), tags("a", "a"), tags(), {}]),
+    (on_tags({"anything-but": ["a", "b"]}), [tags("a", "c")], [tags("a", "b"), {}]),
+    (on_tags({"anything-but": {"prefix": ["a", "b"]}}), [tags("ax", "cx")], [tags("ax", "bx")]),
+    (on_tags({"anything-but": {"equals-ignore-case": "A"}}), [tags("a", "b")], [tags("a", "A")]),
+    (on_tags({"exists": True}), [tags("a"), tags("")], [tags(), {}]),
+    (on_tags({"exists": False}), [tags(), {}], [tags("a")]),
+    (on_tags({"cidr": "10.0.0.0/8"}), [tags("x", "10.1.1.1")], [tags("11.0.0.1"), {}]),
+    (on_tags("a", {"prefix": "z"}), [tags("a"), tags("zz")], [tags("b")]),
+    (on_sizes(5), [sizes(1, 5)], [sizes(1), sizes(), {}]),
+    (on_sizes({"numeric": [">", 0, "<=", 5]}), [sizes(9, 3)], [sizes(0, 6), sizes(), {}]),
+    (on_sizes({"anything-but": 5}), [sizes(5, 6)], [sizes(5), {}]),
+    ({"detail": {"flags": [True]}}, [{"detail": {"flags": [False, True]}}], [{"detail": {"flags": [False]}}, {}]),
+    ({"detail": {"tags": ["a"], "sizes": [5]}}, [{"detail": {"tags": ["a", "b"], "sizes": [4, 5]}}], [tags("a"), sizes(5)]),
+]
+
+ALL = LISTS + EXACT + NESTED + STRINGS + NUMERIC + EXISTS + ANYTHING_BUT + OR + IGNORING_CASE + ADDRESSES
 
 
 def test_patterns_match_what_they_match_in_eventbridge() -> None:
@@ -269,6 +311,8 @@ def test_the_json_text_of_a_pattern_is_the_same_rule() -> None:
         (on_count({"numeric": [">", 0, "<=", 5]}), "`detail.count` > 0 AND `detail.count` <= 5"),
         (on_state({"anything-but": ["a", "b"]}), "`detail.state` NOT IN ('a', 'b')"),
         (on_file({"wildcard": "log-*.gz"}), "`detail.file` LIKE 'log-%.gz'"),
+        (on_tags("a", "b"), "arrays_overlap(`detail.tags`, array('a', 'b'))"),
+        (on_sizes({"numeric": [">", 0, "<=", 5]}), "exists(`detail.sizes`, t -> t > 0 AND t <= 5)"),
         (on_state(None, ""), "`detail.state` = '' OR `detail.state` IS NULL"),
     ],
 )
@@ -294,6 +338,7 @@ REFUSED = [
     ({"detail": {"owner": [{"exists": True}]}}, "detail.owner", "detail.owner.name, detail.owner.team"),
     ({"detail": {"state": {"x": ["a"]}}}, "detail.state.x", "no attribute 'detail.state.x'"),
     (on_state(5), "detail.state[0]", "detail.state is a string in this space and never equals 5"),
+    (on_tags(5), "detail.tags[0]", "never equals 5"),
     (on_count("5"), "detail.count[0]", "is an int in this space and never equals the string '5'"),
     (on_count(True), "detail.count[0]", "never equals true"),
     ({"detail": {"encrypted": ["true"]}}, "detail.encrypted[0]", "is a bool"),
