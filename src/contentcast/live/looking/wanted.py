@@ -3,7 +3,8 @@
     ask("wanted", space="trades", but="gateway office ")      {"predicates": ["price < 120", "issue = 'SAP'"]}
 
 A broker whose protocol tells it everybody's subscriptions (link matching and its relatives) answers from them. Others know only
-part of it, and where very many subscribe the answer would be long and take long: then the answer is everything.
+part of it, a durable broker has durable subscriptions besides, and where very many subscribe the answer would be long and take
+long: then the answer is everything.
 Rule: whatever somebody in the network wants, and the gateway may publish, is covered by the answer.
 """
 
