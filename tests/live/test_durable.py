@@ -10,7 +10,7 @@ import pytest
 
 import contentcast as cc
 from contentcast.live.broker import Broker
-from contentcast.live.client.durable import DurableSubscription, Missed
+from contentcast.live.client.durable import DurableSubscription, Missed, Place
 from contentcast.live.client.tracing import Tracer
 from contentcast.live.errors import LiveError
 from contentcast.live.looking.log import Silent
@@ -84,6 +84,26 @@ async def test_what_was_not_acknowledged_comes_again_and_a_stored_number_goes_on
             assert await taken(events, 1) == [5]
         with pytest.raises(LiveError, match=r"the client has 6 events of .*'desk-7', and broker a has given 5"):
             await client.subscribe("trades", durable="desk-7", after=6)
+
+
+@story
+async def test_who_is_not_there_sees_where_a_subscription_stands_and_acknowledges(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        client, other = await net.client(a), await net.client(a)
+        await client.declare(TRADES)
+        with pytest.raises(LiveError, match="keeps no durable subscription 'desk-7'"):
+            await other.place("desk-7")
+        async with client.events("trades", "price < 100", durable="desk-7", acknowledge=False) as events:
+            await client.publish("trades", prices(1, 5))
+            assert await taken(events, 5) == [1, 2, 3, 4, 5]
+            assert await other.place("desk-7") == Place("trades", "price < 100.0", 0, 5, 1, 5)
+            assert await other.acknowledge("desk-7", 3) == Place("trades", "price < 100.0", 3, 5, 4, 5)
+            assert (await other.acknowledge("desk-7", 9)).acknowledged == 3, "there is no number 9 yet"
+        async with client.events("trades", "price < 100", durable="desk-7") as events:
+            assert await taken(events, 2) == [4, 5]
+        assert (await other.acknowledge("desk-7", 5)).first == 6
+        assert (await other.place("desk-7")).last == 5
 
 
 @story

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from contentcast.commands.match import match
+from contentcast.commands.run_broker import follow_broker
+from contentcast.commands.run_broker import summary as delivered
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.interrupts import interruptible
@@ -71,6 +73,10 @@ def run(
         bool, typer.Option("--stream", help="With --config: follow the events' folder; match and deliver.")
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="With --stream: take what is new, then stop.")] = False,
+    broker: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="With --stream: events come from this live broker, deliveries go back to it."),
+    ] = None,
     master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
     memory: Annotated[str | None, typer.Option(help="Spark's memory, 4g.", show_default="Spark's own")] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Route with search trees and count their steps: slower.")] = False,
@@ -89,10 +95,16 @@ def run(
         raise ContentcastError("run: --largest-part is of a topology of your own, and goes with --config")
     if (stream or once) and config is None:
         raise ContentcastError("run: --stream and --once go with --config")
-    told = read_config(config) if config is not None else None
+    if broker is not None and not stream:
+        raise ContentcastError("run: --broker goes with --stream: contentcast run --stream --broker URL --config FILE")
+    told = read_config(config, live=broker is not None) if config is not None else None
     folder = out or Path(told.out if told is not None else "out")
     chosen = master or (told.master if told is not None else "local[*]")
     memory = memory or (told.memory if told is not None else None)
+    if told is not None and broker is not None:
+        totals = follow_broker(told, broker, folder, once=once, master=chosen, memory=memory, force=force)
+        typer.echo(json.dumps(totals) if as_json else delivered(totals))
+        return
     if told is not None and stream:
         match(
             [],

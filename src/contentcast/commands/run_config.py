@@ -37,6 +37,10 @@ out = "market/out"                                # tables and report.html; repl
 # to = "kafka://host:9092/matches"                # matches go there, and not into out/matches
 # jars = ["~/.cache/contentcast/jars/kafka"]      # packages of Spark that such addresses need
 # conf = ["spark.sql.shuffle.partitions=4"]       # settings of Spark
+
+# With --stream --broker URL the events come from a live broker instead:
+# durable = "contentcast run"                     # the name of the durable subscription there; each job has its own
+# deliveries = "deliveries"                       # the space to which the deliveries go
 """
 
 
@@ -59,6 +63,8 @@ class RunConfig:
     to: str | None = None
     jars: list[str] | None = None
     conf: list[str] | None = None
+    durable: str = "contentcast run"
+    deliveries: str = "deliveries"
 
 
 MOST_BYTES: Final = 2**20
@@ -66,7 +72,8 @@ LISTS: Final = ("events", "protocols", "jars", "conf")
 NEEDED: Final = ("space", "events", "subscriptions")
 
 
-def read_config(path: Path) -> RunConfig:
+def read_config(path: Path, *, live: bool = False) -> RunConfig:
+    """`live`: the events come from a broker, and the file need not name any."""
     try:
         check_plain(path, MOST_BYTES)
         told = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -85,12 +92,12 @@ def read_config(path: Path) -> RunConfig:
             raise ContentcastError(f"{path}: there is no setting {name!r}{nearest(name, known, 'there are')}")
         given[name] = _checked(path, name, value)
     for name in NEEDED:
-        if name not in given:
+        if name not in given and not (live and name == "events"):
             raise ContentcastError(f"{path}: {name} is missing; contentcast run --example-config shows all settings")
     folder = path.parent
     for name in ("space", "subscriptions", "out"):
         given[name] = _whole(folder, given.get(name, "out"))
-    given["events"] = [_whole(folder, each) for each in given["events"]]
+    given["events"] = [_whole(folder, each) for each in given.get("events", [])]
     if "to" in given:
         given["to"] = _whole(folder, given["to"])
     if _is_file(given.get("topology")):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, overload
 
 from contentcast.live.client.conversation import GREETING_S, OnChange
-from contentcast.live.client.durable import DurableSubscription, OnMissed
+from contentcast.live.client.durable import DurableSubscription, OnMissed, Place
 from contentcast.live.client.publishing import Receipt, as_batch
 from contentcast.live.client.receiving import Receiving
 from contentcast.live.client.subscribing import (
@@ -265,6 +265,14 @@ class Client(Receiving):
 
     async def spaces(self) -> dict[str, Space]:
         return self._learn(await self._request(lambda number: Ask(number, "spaces")))
+
+    async def place(self, durable: str) -> Place:
+        """Where the durable subscription of this name stands; nobody's place is taken."""
+        return Place(**await self.ask("durable", name=durable))
+
+    async def acknowledge(self, durable: str, upto: int) -> Place:
+        """The durable subscription of this name is done with all numbers up to this one, whoever is there for it."""
+        return Place(**await self.ask("durable", name=durable, acknowledge=upto))
 
     async def ask(self, what: str, **document: Any) -> dict[str, Any]:
         """What the broker says of itself: `state`, `why`."""

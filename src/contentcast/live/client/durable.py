@@ -30,6 +30,19 @@ class Missed(NamedTuple):
     last: int
 
 
+class Place(NamedTuple):
+    """Where a durable subscription stands at its broker."""
+
+    space: str
+    predicate: str
+    acknowledged: int
+    numbered: int
+    """The last number that was given to an event, which may not be on disk yet."""
+    first: int
+    last: int
+    """`first` to `last` can be handed over; all that lies between `acknowledged` and `first` is missed."""
+
+
 OnMissed = Callable[[Missed], object]
 
 

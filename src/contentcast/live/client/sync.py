@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 from contentcast.live.client.client import Advertised, Client
 from contentcast.live.client.connecting import connect
-from contentcast.live.client.durable import DurableSubscription
+from contentcast.live.client.durable import DurableSubscription, Place
 from contentcast.live.client.publishing import Receipt
-from contentcast.live.client.subscribing import Batches, Stream, Subscription
+from contentcast.live.client.subscribing import Stream, Subscription
 from contentcast.model import ContentcastError, EventBatch, Space
 
 T = TypeVar("T")
@@ -67,15 +67,32 @@ class SyncSubscription:
         return self.inside
 
 
-class SyncBatches(Iterator[EventBatch]):
-    """`for batch in client.batches(...)`."""
+class SyncStream(Iterator[T]):
+    """`for event in stream`; `subscription` is the one that it has for itself, and `next` does not wait for ever."""
 
-    def __init__(self, stream: Batches, each: Iterator[EventBatch]) -> None:
-        self.stream = stream
-        self._each = each
+    def __init__(self, client: SyncClient, stream: Stream[T]) -> None:
+        assert stream.subscription is not None
+        self.subscription = SyncSubscription(client, stream.subscription)
+        self._client, self._stream = client, stream
+        self._each = client.each(stream)
 
-    def __next__(self) -> EventBatch:
+    def __next__(self) -> T:
         return next(self._each)
+
+    def next(self, seconds: float) -> T | None:
+        """What comes within this time; None if nothing does."""
+        found = _next_within(self._stream, seconds)
+        return self._client.call(found)
+
+    def close(self) -> None:
+        """The subscription ends; a durable one stays at the broker."""
+        self._client.leave(self._stream)
+
+    def __enter__(self) -> SyncStream[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class SyncClient:
@@ -129,6 +146,16 @@ class SyncClient:
         else:
             subscription.unsubscribe()
 
+    @overload
+    def publish(
+        self, space: str | Space, events: Any, *, wait: Literal[True] = True, publisher: str = "", number: int = 0
+    ) -> Receipt: ...
+
+    @overload
+    def publish(
+        self, space: str | Space, events: Any, *, wait: Literal[False], publisher: str = "", number: int = 0
+    ) -> Future[Receipt]: ...
+
     def publish(
         self, space: str | Space, events: Any, *, wait: bool = True, publisher: str = "", number: int = 0
     ) -> Receipt | Future[Receipt]:
@@ -147,27 +174,18 @@ class SyncClient:
     def unadvertise(self, advertised: Advertised) -> None:
         self.call(self._client.unadvertise(advertised))
 
-    def events(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Iterator[dict[str, Any]]:
+    def events(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> SyncStream[dict[str, Any]]:
         """`for event in client.events("trades", "price < 120")`; subscribed before this returns."""
         return self._iterate(self._client.events(space, predicate, **options))
 
-    def batches(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> SyncBatches:
-        stream = self._client.batches(space, predicate, **options)
-        return SyncBatches(stream, self._iterate(stream))
+    def batches(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> SyncStream[EventBatch]:
+        return self._iterate(self._client.batches(space, predicate, **options))
 
-    def numbered(self, batches: Iterator[EventBatch]) -> Iterator[tuple[int, EventBatch]]:
-        """Batches of a durable subscription, each with the number of its first event."""
-        if not isinstance(batches, SyncBatches):
-            raise ContentcastError("numbered takes what batches(..., durable=NAME) returns")
-        for batch in batches:
-            assert isinstance(batches.stream.subscription, DurableSubscription)
-            yield batches.stream.subscription.position - len(batch) + 1, batch
-
-    def _iterate(self, stream: Stream[T]) -> Iterator[T]:
+    def _iterate(self, stream: Stream[T]) -> SyncStream[T]:
         self.call(stream.ready())
-        return self._each(stream)
+        return SyncStream(self, stream)
 
-    def _each(self, stream: Stream[T]) -> Iterator[T]:
+    def each(self, stream: Stream[T]) -> Iterator[T]:
         try:
             while True:
                 try:
@@ -175,8 +193,17 @@ class SyncClient:
                 except StopAsyncIteration:
                     return
         finally:
-            if self._loop.is_running():
-                self.call(stream.aclose())
+            self.leave(stream)
+
+    def leave(self, stream: Stream[Any]) -> None:
+        if self._loop.is_running():
+            self.call(stream.aclose())
+
+    def place(self, durable: str) -> Place:
+        return self.call(self._client.place(durable))
+
+    def acknowledge(self, durable: str, upto: int) -> Place:
+        return self.call(self._client.acknowledge(durable, upto))
 
     def space(self, name: str) -> Space:
         return self.call(self._client.space(name))
@@ -211,6 +238,14 @@ async def _opened(url: str | Iterable[str], options: dict[str, Any]) -> Client:
 async def _waited(sent: Any) -> Receipt:
     receipt: Receipt = await sent
     return receipt
+
+
+async def _next_within(stream: Stream[T], seconds: float) -> T | None:
+    try:
+        async with asyncio.timeout(seconds):
+            return await stream.__anext__()
+    except TimeoutError:
+        return None
 
 
 async def _next(stream: Stream[T]) -> T:

@@ -81,11 +81,6 @@ def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
     if ask.what in QUESTIONS and not broker.serving.access.of(session.identity).operate:
         raise AccessError(f"{session.identity or 'who shows no identity'} may not look inside; see the right operate")
     match ask.what:
-        case "durable":
-            upto = ask.document.get("acknowledge", 0)
-            if not isinstance(upto, int):
-                raise ContentcastError(f"acknowledge is a number, not {upto!r}")
-            return broker.serving.durables.place(session, str(ask.document.get("name", "")), upto)
         case "state":
             return state(broker, with_router=bool(ask.document.get("router")))
         case "subscriptions":

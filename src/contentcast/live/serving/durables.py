@@ -16,6 +16,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from contentcast.language import print_predicate
+from contentcast.live.errors import LiveError
 from contentcast.live.serving.numbering import durable_id
 from contentcast.live.serving.sessions import Session, Standing
 from contentcast.live.settings.limits import LimitError, Limits
@@ -81,9 +83,10 @@ class Durables:
     def _durable(self, name: str) -> Durable:
         found = self._host.durable
         if found is None:
-            raise ContentcastError(
+            raise LiveError(
                 f"broker {self._host.name} keeps nothing on disk, so there is no durable subscription {name!r}; start it with "
-                "--data FOLDER and a protocol that is durable"
+                "--data FOLDER and a protocol that is durable",
+                "no-data",
             )
         return found
 
@@ -112,7 +115,9 @@ class Durables:
         begin = acknowledged if after < 0 else max(after, acknowledged)
         present = Present(session, number, name, begin, begin + WINDOW_EVENTS)
         self._present[id] = present
-        session.subscriptions[number] = Standing(session, number, id, wanted.space, str(wanted.predicate), bool(narrowed), name)
+        session.subscriptions[number] = Standing(
+            session, number, id, wanted.space, print_predicate(wanted.predicate), bool(narrowed), name
+        )
         session.connection.on_drained = self._drained
         self._host.handle(Resumed(id, begin, present.allowed))
 
@@ -136,6 +141,25 @@ class Durables:
                 "another name, or end it first"
             )
 
+    def place(self, session: Session, name: str, acknowledge: int) -> dict[str, Any]:
+        """Where a durable subscription stands, for one who need not be there for it; it may acknowledge as well."""
+        home = self._durable(name).home
+        id, _ = self.identify(session, name)
+        known = home.subscription(id)
+        if known is None:
+            raise LiveError(f"broker {self._host.name} keeps no durable subscription {name!r}; subscribe first", "no-durable")
+        if acknowledge:
+            self._host.handle(Acknowledged(id, acknowledge))
+        (acknowledged, numbered), (first, last) = home.place(id), home.kept(id)
+        return {
+            "space": known.space.name,
+            "predicate": print_predicate(known.predicate),
+            "acknowledged": acknowledged,
+            "numbered": numbered,
+            "first": first,
+            "last": last,
+        }
+
     def _wait_for(self, ids: tuple[int, ...], session: Session, request: int, document: dict[str, Any]) -> None:
         self._asked.setdefault(ids, deque()).append((session, request, document))
 
@@ -147,17 +171,6 @@ class Durables:
         if not waiting:
             del self._asked[effect.subscriptions]
         session.connection.send(Done(request, {**document, "holds_at": list(effect.brokers), "lacking": list(effect.lacking)}))
-
-    def place(self, session: Session, name: str, acknowledge: int) -> dict[str, Any]:
-        """Where a durable subscription of this identity stands, also if nobody is there for it; acknowledges up to a number."""
-        router = self._durable(name)
-        id, _ = self.identify(session, name)
-        if router.home.subscription(id) is None:
-            raise ContentcastError(f"broker {self._host.name} has no durable subscription {name!r}; subscribe first")
-        if acknowledge:
-            self._host.handle(Acknowledged(id, acknowledge))
-        acknowledged, numbered = router.home.place(id)
-        return {"acknowledged": acknowledged, "numbered": numbered, "last": router.home.last_on_disk(id)}
 
     # --- going
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contentcast.language import PredicateError
+from contentcast.live.errors import LiveError
 from contentcast.live.settings.access import AccessError
 from contentcast.live.settings.limits import LimitError
 from contentcast.model import ContentcastError, EventError, SpaceError
@@ -24,4 +25,6 @@ def failure(request: int, reason: ContentcastError) -> Failed:
             return Failed(request, "event", str(reason))
         case WireError():
             return Failed(request, "message", str(reason))
+        case LiveError():
+            return Failed(request, reason.code, str(reason))
     return Failed(request, "request", str(reason))

@@ -328,6 +328,12 @@ class Serving:
             names = message.document.get("names") or sorted(self._spaces.present)
             self.tell_spaces(session, [self._spaces.of(str(name)) for name in names], message.request)
             return
+        if message.what == "durable":
+            name, upto = str(message.document.get("name", "")), message.document.get("acknowledge", 0)
+            if not isinstance(upto, int) or isinstance(upto, bool):
+                raise WireError(f"acknowledge is a number, got {upto!r}")
+            session.connection.send(Done(message.request, self.durables.place(session, name, upto)))
+            return
         session.connection.send(Done(message.request, self._host.answer(session, message)))
 
     # --- watching over them

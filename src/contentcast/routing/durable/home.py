@@ -211,10 +211,9 @@ class Home:
         held = self._held.get(number)
         return (0, 0) if held is None else (held.said, held.numbered)
 
-    def last_on_disk(self, number: int) -> int:
-        """The last number whose event can be handed over, now or before it was acknowledged."""
-        held = self._held.get(number)
-        return 0 if held is None else held.on_disk
+    def kept(self, number: int) -> tuple[int, int]:
+        """The first and the last number that can be handed over now."""
+        return self._held[number].kept()
 
     @property
     def count(self) -> int:

@@ -47,8 +47,6 @@ class Subscribed:
     """Batches that were handed to the client that is here, each with the number of its first event."""
     ahead: deque[Batch] = field(default_factory=deque)
     """Batches that are on disk and were not handed over."""
-    on_disk: int = 0
-    """The last number of a batch that is on disk."""
     nbytes: int = 0
     present: bool = False
     given: int = 0
@@ -79,13 +77,11 @@ class Subscribed:
 
     def add(self, batch: Batch) -> None:
         self.ahead.append(batch)
-        self.on_disk = batch.last
         self.nbytes += batch_bytes(batch.events)
 
     def acknowledge(self, upto: int) -> None:
         self.acknowledged = max(self.acknowledged, upto)
         self.said = max(self.said, upto)
-        self.on_disk = max(self.on_disk, upto)
         self.drop(self.acknowledged)
 
     def drop(self, upto: int) -> None:
@@ -100,6 +96,12 @@ class Subscribed:
         """From the oldest on."""
         yield from self.handed
         yield from self.ahead
+
+    def kept(self) -> tuple[int, int]:
+        """The first and the last number whose events are on disk and were not acknowledged; none: (n + 1, n)."""
+        if not self.handed and not self.ahead:
+            return self.said + 1, self.said
+        return max(self.said + 1, (self.handed or self.ahead)[0].first), (self.ahead or self.handed)[-1].last
 
     def exceeding(self, keeping: Keeping, now: float) -> int:
         """Up to which number it keeps too much or for too long; 0: it does not. The last batch is never too much."""

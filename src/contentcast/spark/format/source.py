@@ -3,9 +3,9 @@
     spark.read.format("contentcast").option("scenario", "market").option("events", 1_000_000).load()
     spark.readStream.format("contentcast").option("scenario", "market").option("rowsPerSecond", 200_000).load()
     spark.read.format("contentcast").load("market")            # what contentcast workload, or the sink, wrote
-    option("broker", URL)                                      # a live broker, see `broker`
+    spark.readStream.format("contentcast").option("broker", URL)...       # a live broker: see `broker/source.py`
 
-Options (names in any case; a scenario's parameters are options too):
+Options of workloads and folders (names in any case; a scenario's parameters are options too):
 
     scenario, seed, start    which workload, and its first row (0)
     events, subscriptions    how many rows (10,000; in a stream: no end)      rows     'events' or 'subscriptions'
@@ -28,7 +28,7 @@ Rule: a stream's offset is a row number, so a batch that is read again has the s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import monotonic
 from typing import Any, Final
 
@@ -49,17 +49,6 @@ from pyspark.sql.types import StructType
 from contentcast.language import parse_predicate
 from contentcast.model import ContentcastError, Predicate, Space
 from contentcast.model.errors import nearest
-from contentcast.spark.format.broker import (
-    READS,
-    WRITES,
-    BrokerBatchWriter,
-    BrokerError,
-    BrokerReader,
-    BrokerStreamWriter,
-    broker_schema,
-    is_broker,
-    read_asked,
-)
 from contentcast.spark.format.pushdown import Sieve, predicate_of, row_range
 from contentcast.spark.format.rows import ROWS, Rows, Told, read_options, rows_of
 from contentcast.spark.format.sink import batch_writer, stream_writer
@@ -76,33 +65,48 @@ class Contentcast(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        if is_broker(self.options):
-            return broker_schema(self.options)
+        if _is_live(self.options):
+            from contentcast.spark.format.broker import source as live
+
+            return from_arrow_schema(live.schema_of(live.read_options(self.options)), prefer_timestamp_ntz=False)
         return from_arrow_schema(rows_of(read_options(self.options)).schema, prefer_timestamp_ntz=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        if is_broker(self.options):
-            raise BrokerError("a broker is read as a stream: spark.readStream.format('contentcast'); availableNow ends it")
+        if _is_live(self.options):
+            from contentcast.spark.format.broker import source as live
+
+            return live.Reader(live.read_options(self.options), to_arrow_schema(schema, timezone="UTC"))
         told = read_options(self.options)
         rows = rows_of(told)
         return (PushingReader if told.pushdown else Reader)(told, _shape(rows, schema), _wanted(told, rows))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        if is_broker(self.options):
-            return BrokerReader(read_asked(self.options, READS), to_arrow_schema(schema, timezone="UTC"))
+        if _is_live(self.options):
+            from contentcast.spark.format.broker import source as live
+
+            return live.StreamReader(live.read_options(self.options), to_arrow_schema(schema, timezone="UTC"))
         told = read_options(self.options)
         rows = rows_of(told)
         return StreamReader(told, _shape(rows, schema), _wanted(told, rows))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        if is_broker(self.options):
-            return BrokerBatchWriter(read_asked(self.options, WRITES))
+        if _is_live(self.options):
+            from contentcast.spark.format.broker import sink as live
+
+            return live.BatchWriter(live.Target(self.options, schema, overwrite))
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        if is_broker(self.options):
-            return BrokerStreamWriter(read_asked(self.options, WRITES))
+        if _is_live(self.options):
+            from contentcast.spark.format.broker import sink as live
+
+            return live.StreamWriter(live.Target(self.options, schema, overwrite))
         return stream_writer(self.options, schema, overwrite)
+
+
+def _is_live(options: Mapping[str, str]) -> bool:
+    """Whoever names no broker does not pay for loading the client."""
+    return any(name.lower() == "broker" for name in options)
 
 
 def _shape(rows: Rows, asked: StructType) -> pa.Schema:

@@ -1,0 +1,1 @@
+"""`format("contentcast")` with option `broker`: a live broker as a source and as a sink."""
