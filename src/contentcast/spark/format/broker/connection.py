@@ -21,6 +21,8 @@ LOGIN: Final = ("token", "authority", "certificate", "key")
 """Options that are handed to `connect_sync`; files must be there on every machine that runs tasks."""
 PATIENCE_S: Final = 120.0
 """How long a task waits for a broker that starts again before it fails; the stream's own connection waits for ever."""
+GRACE_S: Final = 10.0
+"""The same for a driver that looks before it begins: a broker that has just started may be slow to greet."""
 RETRY_S: Final = 0.25
 
 
@@ -37,11 +39,11 @@ class Broker:
     login: tuple[tuple[str, str], ...] = ()
 
     @contextmanager
-    def client(self, patience_s: float = 0.0) -> Iterator[SyncClient]:
+    def client(self, patience_s: float = GRACE_S) -> Iterator[SyncClient]:
         with self.connect(patience_s) as client:
             yield client
 
-    def connect(self, patience_s: float = 0.0) -> SyncClient:
+    def connect(self, patience_s: float = GRACE_S) -> SyncClient:
         """`patience_s`: for so long it tries again if no broker answers."""
         until = monotonic() + patience_s
         while True:
