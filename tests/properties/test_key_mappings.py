@@ -28,7 +28,7 @@ def test_an_event_and_a_subscription_that_it_matches_share_a_key(kind: str, rand
     learnt = {
         name: tuple(generate.value(attribute.kind) for _ in range(random.randint(1, 4)))
         for name, attribute in space.items()
-        if random.random() < 0.3
+        if random.random() < 0.3 and space.kinds[name].element is None  # lists have no order to cut
     }
     mapping = KeyMapping(kind, bits, cells, {space.name: learnt}, random.choice(["", *space.names])).in_space(space)
     texts, predicates = [], []
