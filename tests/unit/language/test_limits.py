@@ -190,12 +190,12 @@ def test_the_deepest_tree_is_read_and_printed_from_deep_in_a_stack() -> None:
 
 def test_a_predicate_has_so_many_tests_unless_a_longer_one_is_allowed() -> None:
     tests = [f"i={k % 10}" for k in range(MOST_TESTS + 1)]  # short, so that not their characters are too many
-    assert len(parse_predicate(THINGS, "OR ".join(tests[:-1])).conjunctions) == 1
+    assert len(parse_predicate(THINGS, " OR ".join(tests[:-1])).conjunctions) == 1
     with pytest.raises(PredicateError, match="more than 8,192 tests; write values of one attribute as a list after IN"):
-        parse_predicate(THINGS, "OR ".join(tests))
-    allowed = parse_predicate(THINGS, "OR ".join(tests), most_chars=2 * MOST_CHARS)
+        parse_predicate(THINGS, " OR ".join(tests))
+    allowed = parse_predicate(THINGS, " OR ".join(tests), most_chars=2 * MOST_CHARS)
     assert allowed == parse_predicate(THINGS, f"i IN ({', '.join(str(k) for k in range(10))})")
-    table = parse_many(THINGS, pa.array(["OR ".join(tests), "i = 1"]), on_error="reject")
+    table = parse_many(THINGS, pa.array([" OR ".join(tests), "i = 1"]), on_error="reject")
     assert list(table.refused) == [0]
 
 
