@@ -69,6 +69,7 @@ SUCCEEDED = """
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.pipeline.job import job_session
+from tests.progress import without_progress
 
 with told_in_one_line(), overhearing(job_session("local[1]")) as spark:
     spark._jvm.java.lang.System.err.println("a disk is nearly full")
@@ -91,12 +92,12 @@ def interrupted(command: list[str], when: str) -> tuple[int, str, str]:
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
-    return running.returncode, said, complained
+    return running.returncode, said, without_progress(complained)
 
 
 def ended(*words: str) -> tuple[int, str, str]:
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120)
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, done.stdout, without_progress(done.stderr)
 
 
 # --- Ctrl-C
