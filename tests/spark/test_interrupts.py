@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contentcast.model import Space
+from tests.progress import without_progress
 
 TRADES = Space("trades", issue="string", price="float")
 FILES, EVENTS_A_FILE = 6, 200
@@ -69,7 +70,6 @@ SUCCEEDED = """
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.pipeline.job import job_session
-from tests.progress import without_progress
 
 with told_in_one_line(), overhearing(job_session("local[1]")) as spark:
     spark._jvm.java.lang.System.err.println("a disk is nearly full")
