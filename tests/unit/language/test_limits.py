@@ -199,8 +199,8 @@ def test_a_predicate_has_so_many_tests_unless_a_longer_one_is_allowed() -> None:
     assert list(table.refused) == [0]
 
 
-def test_each_attack_takes_about_a_tenth_of_a_second() -> None:
-    """The bound is wide: other programs run beside the tests. The figures of a quiet run are in docs/internals/security.md."""
+def test_no_attack_takes_seconds() -> None:
+    """Unbounded they took 4 to 20 s. How long they take now is measured in docs/internals/security.md, and not here."""
     slow = {}
     for name, text in ATTACKS.items():
         patterns.forget()
@@ -208,4 +208,4 @@ def test_each_attack_takes_about_a_tenth_of_a_second() -> None:
         with suppress(PredicateError):
             parse_predicate(THINGS, text[:MOST_CHARS])
         slow[name] = process_time() - begun
-    assert max(slow.values()) < 0.5, slow
+    assert max(slow.values()) < 3, slow
