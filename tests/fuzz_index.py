@@ -9,6 +9,7 @@ Each kind takes dice and raises what it finds (see `fuzz_inputs`, which runs the
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -132,6 +133,8 @@ def threads(random: Random) -> None:
                 raise AssertionError("a reader saw a state that never was")
 
     working = [Thread(target=until_done, args=(each,)) for each in (read, lambda: _parse(deep), lambda: _parse(deep))]
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # more turns to meet in; at the usual 5 ms this thread waits most of the time
     for each in working:
         each.start()
     there: list[int] = []
@@ -144,6 +147,7 @@ def threads(random: Random) -> None:
     done.set()
     for each in working:
         each.join()
+    sys.setswitchinterval(usual)
     if found:
         raise found[0]
 

@@ -282,10 +282,11 @@ def take_all(first: int, count: int) -> int:
     slowest = (0.0, first)
     for number in range(first, first + count):
         print(number, flush=True)
-        begun = time.process_time()
-        resource.setrlimit(resource.RLIMIT_CPU, (int(begun + 5 * MOST_CPU_S) + 1, resource.RLIM_INFINITY))  # of a hang
+        most = int(time.process_time() + 10 * MOST_CPU_S) + 1  # of all threads: a hang ends here
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+        begun = time.thread_time()
         take(number)
-        took = time.process_time() - begun
+        took = time.thread_time() - begun
         slowest = max(slowest, (took, number))
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - grown_from) / 1024
         if took > MOST_CPU_S or grown > MOST_GROWTH_MB:

@@ -362,7 +362,8 @@ def test_a_broken_promise_is_caught(fault: str) -> None:
 
 
 def test_every_promise_has_a_faulty_router() -> None:
-    assert {promise for promise, _, _ in CAUGHT.values()} == set(Promise)
+    elsewhere = {Promise.DURABLE}  # ten faulty versions are caught in tests/simulation/test_durable.py
+    assert {promise for promise, _, _ in CAUGHT.values()} == set(Promise) - elsewhere
 
 
 # --- with disks

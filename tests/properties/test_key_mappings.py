@@ -28,7 +28,7 @@ def test_an_event_and_a_subscription_that_it_matches_share_a_key(kind: str, rand
     learnt = {
         name: tuple(generate.value(attribute.kind) for _ in range(random.randint(1, 4)))
         for name, attribute in space.items()
-        if random.random() < 0.3
+        if random.random() < 0.3 and space.kinds[name].element is None  # lists have no order to cut
     }
     mapping = KeyMapping(kind, bits, cells, {space.name: learnt}, random.choice(["", *space.names])).in_space(space)
     texts, predicates = [], []
@@ -59,7 +59,7 @@ def test_an_event_and_a_subscription_that_it_matches_share_a_key(kind: str, rand
 @settings(max_examples=200)
 def test_a_scale_never_decreases(random: Random) -> None:
     """By columns and value by value the same, and in the order of the values."""
-    generate = Generator(random)
+    generate = Generator(random, lists=False)  # lists have no order
     space = generate.space(domains=True)
     name = random.choice(space.names)
     attribute = space[name]

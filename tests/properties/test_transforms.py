@@ -133,7 +133,7 @@ def same(one: Any, other: Any) -> bool:
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=300)
 def test_columns_agree_with_the_meaning(random: Random) -> None:
-    generate = Expressions(random)
+    generate = Expressions(random, plain=True)
     text = generate.transform()
     transform = parse_transform(SOURCE, TARGET, text)
     events = [generate.any_event() for _ in range(12)]

@@ -314,7 +314,8 @@ FAULTY = [
 def test_a_faulty_version_is_found_out(faulty: type[Durable], checked: bool) -> None:
     for seed in SEEDS:
         try:
-            Story(seed, faulty, checked, trim_bytes=500).play(judged=not checked)
+            # What a checkpoint lacks stands in no book that could be compared; the ledger misses it.
+            Story(seed, faulty, checked, trim_bytes=500).play(judged=not checked or faulty is ForgetsWhatWaits)
         except (AssertionError, SimulationError):
             return
     pytest.fail(f"{faulty.__name__} gets through seeds {SEEDS}")

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contentcast.model import Space
+from tests.progress import without_progress
 
 TRADES = Space("trades", issue="string", price="float")
 FILES, EVENTS_A_FILE = 6, 200
@@ -91,12 +92,12 @@ def interrupted(command: list[str], when: str) -> tuple[int, str, str]:
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
-    return running.returncode, said, complained
+    return running.returncode, said, without_progress(complained)
 
 
 def ended(*words: str) -> tuple[int, str, str]:
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120)
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, done.stdout, without_progress(done.stderr)
 
 
 # --- Ctrl-C

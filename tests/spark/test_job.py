@@ -22,6 +22,7 @@ from contentcast.network.named import network
 from contentcast.network.topology import Topology
 from contentcast.pipeline.feeds import Feed, Files, market_feed, own_feed
 from contentcast.pipeline.job import USUAL, Facts, run_job
+from contentcast.pipeline.side_by_side import SYSTEMS
 from contentcast.spark import prepare, read_deliveries
 from contentcast.spark.delivering import fewest_copies, match_and_deliver
 from tests.spark.oracle import scan_of
@@ -85,9 +86,8 @@ def test_the_totals_are_those_of_the_tables(day: Done, spark: SparkSession) -> N
     fan_out = Counter(Counter(found["event"].to_pylist()).values())
     assert {k: n for k, n in enumerate(day.facts.delivered.fan_out.tolist()) if n and k} == dict(fan_out)
     assert summary["events nobody wants"] == EVENTS - 1 - sum(fan_out.values())
-    assert set(summary["seconds"]) == {"ingest", "prepare", "match and deliver", "learn", "report"} | {
-        f"route {name}" for name in USUAL
-    }
+    routed = {f"route {name}" for name in USUAL} | {f"side by side: {name}" for name in ("topics", *SYSTEMS)}
+    assert set(summary["seconds"]) == {"ingest", "prepare", "match and deliver", "learn", "report"} | routed
 
 
 def test_every_protocol_of_the_catalog_hands_over_the_same(day: Done, spark: SparkSession) -> None:

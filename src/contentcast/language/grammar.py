@@ -51,7 +51,7 @@ from contentcast.model.values.patterns import tokens_of
 
 DEEPEST: Final = 100
 """How deep parentheses may be nested, and how many NOTs may stand in a row."""
-MOST_TESTS: Final = 2_048
+MOST_TESTS: Final = 8_192
 """Tests of one predicate: each takes 10 to 50 microseconds on its way to the normal form. A list after IN is one test."""
 
 ReadLiteral = Callable[[int, str, str, bool], Value]

@@ -261,7 +261,7 @@ class Reader:
             case exp.Case():
                 self._refuse(self._word("case"), f"CASE is not part of the language; {WHAT_IS_POSSIBLE}")
             case _ if isinstance(node, _ARITHMETIC):
-                line = f"SELECT {node.sql(dialect=Dialect)} AS computed FROM {quote_name(self.space.name)}"
+                line = f"SELECT {node.sql(dialect=Dialect, comments=False)} AS computed FROM {quote_name(self.space.name)}"
                 self._refuse_at(
                     node, f"arithmetic is not part of the language; compute it as an attribute by a transform: {line}"
                 )
@@ -270,9 +270,9 @@ class Reader:
                     node, f"of the pattern tests LIKE, ILIKE and RLIKE are part of the language; {WHAT_IS_POSSIBLE}"
                 )
             case exp.CurrentTimestamp() | exp.CurrentDate() | exp.CurrentTime():
-                self._refuse_at(node, _NO_CLOCK.format(_name(node)))
+                self._refuse_at(node, _NO_CLOCK.format(_name(node)) + self._hint(""))
             case exp.Func() if _name(node).lower() in ("now", "current_timestamp", "localtimestamp"):
-                self._refuse_at(node, _NO_CLOCK.format(_name(node)))
+                self._refuse_at(node, _NO_CLOCK.format(_name(node)) + self._hint(""))
             case exp.Upper():
                 self._refuse_at(node, "the function UPPER is not part of the language; write lower(...) and small letters")
             case exp.Func():

@@ -140,7 +140,10 @@ def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
         ),
         ([*FILES], "match: where to? Add --out FOLDER"),
         ([*FILES, "--out", "events.jsonl"], "events.jsonl is a file, not a folder"),
-        ([*FILES[:4], "--space", "gone.json", "--out", "x"], "there is no space file gone.json"),
+        (
+            [*FILES[:4], "--space", "gone.json", "--out", "x"],
+            "there is no space file gone.json; `contentcast space events.jsonl --out gone.json` makes one",
+        ),
         ([*FILES[:2], "--subscriptions", "gone.csv", *FILES[4:], "--out", "x"], "there is no subscription file gone.csv"),
         ([*FILES, "--out", ".", "--stream"], ". was not written by a stream; choose another folder"),
     ],

@@ -20,6 +20,7 @@ from contentcast.cli import EXAMPLES, app
 from contentcast.commands.run import EVENTS_AND_SUBSCRIPTIONS, Size
 from contentcast.commands.run_config import EXAMPLE, read_config
 from contentcast.pipeline.job import USUAL
+from contentcast.pipeline.side_by_side import SYSTEMS
 from contentcast.spark import read_deliveries
 from tests.progress import without_progress
 
@@ -53,7 +54,13 @@ def fails(*words: str) -> str:
 
 def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSession) -> None:
     said = works(*EXAMPLES["run"].split()[1:])
-    lines = said.splitlines()
+    sample, _, everything = said.partition(" subscriptions:")
+    assert sample.startswith("Routing by content (link-matching) takes ")
+    for name in ("topics", *SYSTEMS):
+        (line,) = [each for each in sample.splitlines() if each.strip().split()[:1] == [name]]
+        assert "…" not in line
+    assert pq.read_table("out/routes/side_by_side.parquet")["system"].to_pylist()[:2] == ["flooding", "topics"]
+    lines = everything.splitlines()
     for name in USUAL:
         (line,) = [each for each in lines if each.strip().split()[:1] == [name]]
         assert "…" not in line

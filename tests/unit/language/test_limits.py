@@ -189,18 +189,18 @@ def test_the_deepest_tree_is_read_and_printed_from_deep_in_a_stack() -> None:
 
 
 def test_a_predicate_has_so_many_tests_unless_a_longer_one_is_allowed() -> None:
-    tests = [f"i={k}" for k in range(MOST_TESTS + 1)]
+    tests = [f"i={k % 10}" for k in range(MOST_TESTS + 1)]  # short, so that not their characters are too many
     assert len(parse_predicate(THINGS, " OR ".join(tests[:-1])).conjunctions) == 1
-    with pytest.raises(PredicateError, match="more than 2,048 tests; write values of one attribute as a list after IN"):
+    with pytest.raises(PredicateError, match="more than 8,192 tests; write values of one attribute as a list after IN"):
         parse_predicate(THINGS, " OR ".join(tests))
     allowed = parse_predicate(THINGS, " OR ".join(tests), most_chars=2 * MOST_CHARS)
-    assert allowed == parse_predicate(THINGS, f"i IN ({', '.join(str(k) for k in range(MOST_TESTS + 1))})")
+    assert allowed == parse_predicate(THINGS, f"i IN ({', '.join(str(k) for k in range(10))})")
     table = parse_many(THINGS, pa.array([" OR ".join(tests), "i = 1"]), on_error="reject")
     assert list(table.refused) == [0]
 
 
-def test_each_attack_takes_about_a_tenth_of_a_second() -> None:
-    """The bound is wide: other programs run beside the tests. The figures of a quiet run are in docs/internals/security.md."""
+def test_no_attack_takes_seconds() -> None:
+    """Unbounded they took 4 to 20 s. How long they take now is measured in docs/internals/security.md, and not here."""
     slow = {}
     for name, text in ATTACKS.items():
         patterns.forget()
@@ -208,4 +208,4 @@ def test_each_attack_takes_about_a_tenth_of_a_second() -> None:
         with suppress(PredicateError):
             parse_predicate(THINGS, text[:MOST_CHARS])
         slow[name] = process_time() - begun
-    assert max(slow.values()) < 0.5, slow
+    assert max(slow.values()) < 3, slow

@@ -126,6 +126,7 @@ class Gateway:
                 tasks.create_task(self._tell_wants())
                 tasks.create_task(self._carry())
         finally:
+            self.is_active = False
             await hearing.unsubscribe()
 
     # --- which gateway carries

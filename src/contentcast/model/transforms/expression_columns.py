@@ -217,7 +217,10 @@ def _met(constraint: Constraint, values: pa.Array) -> Truths:
         met = _within(constraint, values)
     else:
         present = Constraint(constraint.ranges, False, constraint.like, constraint.unlike)
-        met = _by_value(Column(values), present.accepts, pa.bool_()).values
+        if pa.types.is_list(values.type):  # Arrow finds no equal lists
+            met = pa.array([None if each is None else present.accepts(each) for each in values.to_pylist()], pa.bool_())
+        else:
+            met = _by_value(Column(values), present.accepts, pa.bool_()).values
     found: Truths = met.fill_null(constraint.absent).to_numpy(zero_copy_only=False)
     return found
 

@@ -70,6 +70,8 @@ class ChordNode:
         """Since when, and how often, a node has been asked without an answer."""
         self._heard: dict[str, float] = {}
         self._round = 0
+        self._asked_this_round: set[Peer] = set()
+        """Nodes nearer than the successor: asked once a round, else every answer would ask all of them again."""
 
     def start(self, members: Iterable[str]) -> None:
         """All these are taken to be on the ring, this node too."""
@@ -126,6 +128,7 @@ class ChordNode:
         """One round of questions."""
         effects: list[Effect] = [Changed()] if self.bury(now) else []
         self._round += 1
+        self._asked_this_round.clear()
         if self.member.successors:
             effects.append(self._ask(self.member.successor, now, notify=True))
         elif self.member.predecessor != self.me:
@@ -210,7 +213,10 @@ class ChordNode:
         first = candidate(self.member, found)
         nearer = {*found.successors, *([] if first is None else [first])} - {self.me, self.member.successor}
         for one in sorted(nearer):
-            if strictly_between(one.key, self.me.key, self.member.successor.key) and not self.is_dead(one, now):
+            if one in self._asked_this_round or self.is_dead(one, now):
+                continue
+            if strictly_between(one.key, self.me.key, self.member.successor.key):
+                self._asked_this_round.add(one)
                 effects.append(SendTo(one.name, Ask(False, self.mapping)))
         return effects
 

@@ -112,7 +112,7 @@ def test_what_is_no_summary() -> None:
     for length in range(len(whole)):
         with pytest.raises(WireError):
             decode_summary(Reader(whole[:length], {}))
-    refused(whole.replace(b"price\x02", b"price\x09"), "the attribute price is of kind 9")
+    refused(whole.replace(b"price\x02", b"price\x29"), "the attribute price is of kind 41")
     refused(whole.replace(b"IBM", b"\xff\xfeM"), "a cut is not UTF-8")
     refused(whole.replace(b"symbol", b"aaaaaa"), "the attribute aaaaaa does not come in the order of names")
     refused(whole.replace(b"%x", b"%%"), "is written '%'")
