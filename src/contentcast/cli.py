@@ -17,23 +17,23 @@ import typer
 from typer.core import TyperGroup
 
 from contentcast import ContentcastError, __version__
-from contentcast.commands.broker import broker
 from contentcast.commands.cluster import cluster
 from contentcast.commands.experiment import experiment
-from contentcast.commands.lan import lan
+from contentcast.commands.live.broker import broker
+from contentcast.commands.live.lan import lan
+from contentcast.commands.live.network import network
+from contentcast.commands.live.publish import publish
+from contentcast.commands.live.subscribe import subscribe
+from contentcast.commands.live.top import top
+from contentcast.commands.live.why import why
 from contentcast.commands.match import match
-from contentcast.commands.network import network
-from contentcast.commands.publish import publish
 from contentcast.commands.rules import rules
 from contentcast.commands.run import run
 from contentcast.commands.shared.progress import progress
 from contentcast.commands.shared.settings import setting
 from contentcast.commands.simulate import simulate
 from contentcast.commands.space import space
-from contentcast.commands.subscribe import subscribe
-from contentcast.commands.top import top
 from contentcast.commands.warm import warm
-from contentcast.commands.why import why
 
 if TYPE_CHECKING:
     from contentcast.model import Constraint, Predicate

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import contentcast as cc
 from contentcast.spark import deliver, match, read_deliveries, read_events
-from contentcast.spark.deliver import Folder
+from contentcast.spark.delivery.deliver import Folder
 from tests.downloads.servers import S3Server
 
 TRADES = cc.Space("trades", issue="string", price="float")

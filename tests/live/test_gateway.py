@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import contentcast as cc
-from contentcast.commands.live_options import DEFAULT_BROKER
+from contentcast.commands.live.options import DEFAULT_BROKER
 from contentcast.live.lan.gateway import Gateway, SeenIds, Share
 from contentcast.live.lan.gateway_config import read_gateway_config
 from contentcast.live.settings.access import Access, Rights

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contentcast.commands.why import ARRIVES, NO_MATCH, NOT_REACHED, UNKNOWN, _ask, _lines
+from contentcast.commands.live.why import ARRIVES, NO_MATCH, NOT_REACHED, UNKNOWN, _ask, _lines
 from contentcast.live.client.tracing import Tracer
 from tests.live.stories import TRADE, TRADES, Net, knows_space, story, wanted_at
 

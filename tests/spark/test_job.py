@@ -24,7 +24,7 @@ from contentcast.pipeline.feeds import Feed, Files, market_feed, own_feed
 from contentcast.pipeline.job import USUAL, Facts, run_job
 from contentcast.pipeline.side_by_side import SYSTEMS
 from contentcast.spark import prepare, read_deliveries
-from contentcast.spark.delivering import fewest_copies, match_and_deliver
+from contentcast.spark.delivery.one_pass import fewest_copies, match_and_deliver
 from tests.spark.oracle import scan_of
 
 EVENTS, SUBSCRIPTIONS, SEED = 5_000, 4_500, 11

@@ -250,7 +250,7 @@ class _Job:
 
     def run(self) -> dict[str, Any]:
         from contentcast.spark import match as matching
-        from contentcast.spark.appearing import appearing
+        from contentcast.spark.delivery.appearing import appearing
         from contentcast.spark.outside.places import deliver_to
         from contentcast.spark.reading import BAD
 

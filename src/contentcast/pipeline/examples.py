@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from contentcast.model import EventBatch, Space
 from contentcast.network.topology import Topology
-from contentcast.spark.delivering import EVENT
+from contentcast.spark.delivery.one_pass import EVENT
 from contentcast.spark.subscriptions.indexes import Mapped, Prepared
 from contentcast.spark.subscriptions.tables import ID, TEXT
 

@@ -26,7 +26,7 @@ from contentcast.model.errors import nearest
 from contentcast.network.named import network, placed
 from contentcast.network.named import topology as known_topology
 from contentcast.network.topology import Topology
-from contentcast.spark.delivering import EVENT
+from contentcast.spark.delivery.one_pass import EVENT
 from contentcast.spark.ingest import Ingested, Tally, ingest, read_events
 from contentcast.spark.reading import Read, Reader
 from contentcast.spark.subscriptions.tables import GIVEN_ALREADY, ID, REASON, TEXT, FileTable

@@ -36,8 +36,8 @@ from contentcast.model import ContentcastError
 from contentcast.pipeline.examples import Example, examples
 from contentcast.pipeline.feeds import EVENTS_A_TASK, Feed, kept_subscriptions
 from contentcast.pipeline.side_by_side import SideBySide, side_by_side
-from contentcast.spark.appearing import appearing
-from contentcast.spark.delivering import EVENT, Delivered, match_and_deliver
+from contentcast.spark.delivery.appearing import appearing
+from contentcast.spark.delivery.one_pass import EVENT, Delivered, match_and_deliver
 from contentcast.spark.learn import Learnt, learn
 from contentcast.spark.reading import BAD
 from contentcast.spark.route import route_totals

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from contentcast.language import parse_many, print_predicate
 from contentcast.model import Conjunction, Predicate, Space
 from contentcast.network.topology import Topology
-from contentcast.spark.delivering import EVENT
+from contentcast.spark.delivery.one_pass import EVENT
 from contentcast.spark.route import route_totals
 from contentcast.spark.route_facts import Totals
 

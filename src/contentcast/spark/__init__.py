@@ -8,7 +8,7 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("contentcast.spark needs PySpark, which is not installed: pip install 'contentcast[spark]'") from missing
 
-from contentcast.spark.deliver import deliver, read_deliveries
+from contentcast.spark.delivery.deliver import deliver, read_deliveries
 from contentcast.spark.format.registration import register
 from contentcast.spark.ingest import Ingested, ingest, read_events
 from contentcast.spark.java import JavaNotFound

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from contentcast.cli import app
 from contentcast.commands.shared.outputs import check_apart
 from contentcast.model import ContentcastError, Space
-from contentcast.spark.appearing import appearing
+from contentcast.spark.delivery.appearing import appearing
 
 RUN = """\
 space = "tiny/space.json"
@@ -83,7 +83,7 @@ def test_a_pipe_as_an_input_is_refused() -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from contentcast.spark.appearing import appearing
+from contentcast.spark.delivery.appearing import appearing
 with appearing(Path("out")) as folder:
     (folder / "half").touch()
     print("there", flush=True)

@@ -140,7 +140,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "kept"), TAKEN, ids=str)
+@pytest.mark.parametrize(("kind", "value", "kept"), TAKEN, ids=lambda each: str(each).split(" at ")[0])
 def test_a_value_of_its_kind_arrives_as_it_is(kind: str, value: object, kept: object) -> None:
     found = carried(kind, value)
     assert (found, type(found)) == (kept, type(kept))

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from contentcast.model import How
 from contentcast.model.errors import ContentcastError
 from contentcast.model.space import Space
-from contentcast.spark.deliver import OURS, deliver
+from contentcast.spark.delivery.deliver import OURS, deliver
 from contentcast.spark.ingest import Ingested, ingest, read_events
 from contentcast.spark.outside.addresses import LakeTable, Topic, address
 from contentcast.spark.outside.kafka import TopicTable, deliver_to_topic, read_messages

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contentcast.commands.live_options import (
+from contentcast.commands.live.options import (
     DEFAULT_BROKER,
     Authority,
     Certificate,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from contentcast.commands.lan_gateway import gateway
+from contentcast.commands.live.lan_gateway import gateway
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:

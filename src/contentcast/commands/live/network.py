@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from contentcast.commands.live_options import run_loop
+from contentcast.commands.live.options import run_loop
 from contentcast.model import ContentcastError
 
 START_LIMIT_S: Final = 60.0

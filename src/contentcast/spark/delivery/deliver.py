@@ -30,7 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructType
 
 from contentcast.model.errors import ContentcastError, nearest
-from contentcast.spark.manifest import has_manifest, needs_manifest, read_attempts, replace_all, write_attempt
+from contentcast.spark.delivery.manifest import has_manifest, needs_manifest, read_attempts, replace_all, write_attempt
 from contentcast.spark.subscriptions.indexes import QUERY_ID, tell_versions
 
 OURS: Final = "_contentcast"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from contentcast.commands.live_options import (
+from contentcast.commands.live.options import (
     DEFAULT_BROKER,
     Authority,
     Broker,

@@ -41,7 +41,7 @@ def gateway(
 
 async def _carry(config: GatewayConfig, every_s: float) -> None:
     import contentcast as cc
-    from contentcast.commands.live_options import tell_changes
+    from contentcast.commands.live.options import tell_changes
     from contentcast.live.lan import connect_lan
     from contentcast.live.lan.gateway import Gateway
 

@@ -1,0 +1,1 @@
+"""Commands of what runs: brokers, their clients and networks, and a LAN without brokers."""
