@@ -8,6 +8,8 @@ BIN := .venv/bin
 ARGS ?=
 # Compiles all kernels twice more, for processors without AVX-512: by hand, python -m pytest tests/conformance/test_processors.py
 APART := --ignore=tests/conformance/test_processors.py
+# Two processes, each with whole files: what a file sets up is set up once. Each has a Spark session of its own.
+TOGETHER ?= -n 2 --dist loadfile
 SIZE ?=
 
 help: ## Show this list
@@ -25,7 +27,7 @@ run: setup ## Run the main job into out/ (SIZE=small or medium is quicker; ARGS=
 # The docs belong to `make check`, so that checking and testing runs their code blocks once.
 test: setup ## Run all tests but those of the docs, of a cluster and of downloads (ARGS=... adds pytest options)
 	@$(BIN)/contentcast warm
-	@$(BIN)/python -m pytest --ignore=tests/docs --ignore=tests/cluster --ignore=tests/downloads $(APART) $(ARGS)
+	@$(BIN)/python -m pytest $(TOGETHER) --ignore=tests/docs --ignore=tests/cluster --ignore=tests/downloads $(APART) $(ARGS)
 
 setup-cluster: setup
 	@sh requirements/setup-cluster.sh

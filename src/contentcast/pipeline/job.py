@@ -2,7 +2,7 @@
 
     ingest            out/events          the events, each with its number
                       out/quarantine      records that are none, with the reason
-    match, deliver    out/deliveries      who gets what, in a folder for each broker (`delivering`)
+    match, deliver    out/deliveries      who gets what, in a folder for each broker (`one_pass`)
                       out/subscriptions   as they came;  out/refused: those that cannot be read, with the reason
     learn             out/learnt          plan.json and rates: what the history says
     route             out/routes          protocols, links, brokers, latencies: what each protocol of the catalog costs

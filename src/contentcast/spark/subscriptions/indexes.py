@@ -49,7 +49,7 @@ MICRO_BATCHES_KEPT: Final = 100
 VERSIONS_MAPPED: Final = 8
 """Of all tables that a worker process keeps open."""
 PAIRS_AT_A_TIME: Final = 1 << 22
-"""In one piece; sorted and written as one row group by `delivering`, where a task holds some 200 MB of them."""
+"""In one piece; sorted and written as one row group by `one_pass`, where a task holds some 200 MB of them."""
 BATCH_ID, QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 """Under which names Spark tells the tasks of a stream who they are."""
 
