@@ -23,7 +23,7 @@ RECORDS = pa.record_batch({"issue": ["IBM", "SAP"] * 20, "price": [5.0, 7.0] * 2
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Kernels that are not ready until the test says so."""
     made = background._Kernels()
-    monkeypatch.setattr("contentcast.match_index.kernels", made)
+    monkeypatch.setattr("contentcast.match_index.subscriptions.kernels", made)
     monkeypatch.setattr(made, "ask", lambda *arguments: None)
     return made
 
