@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from contentcast.language import PredicateError
 from contentcast.language.grammar import read_tree
 from contentcast.language.operands import NotRead
-from contentcast.language.parser import Reader
+from contentcast.language.sqlglot_reader import Reader
 from contentcast.model import Space
 from contentcast.model.predicates.tree import Tree
 from tests.properties.generate import Generator

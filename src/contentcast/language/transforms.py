@@ -14,8 +14,9 @@ from sqlglot import exp
 
 from contentcast.language import literals
 from contentcast.language.errors import PredicateError, TransformError
-from contentcast.language.parser import Reader, check_length, too_deep
+from contentcast.language.parser import check_length, too_deep
 from contentcast.language.printer import quote_name
+from contentcast.language.sqlglot_reader import Reader
 from contentcast.model.errors import TooManyConjunctions, nearest
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.predicates.tree import normalise
