@@ -31,6 +31,7 @@ from contentcast.routing.chord.ring import (
     rectified,
     stabilised,
     without_first,
+    without_leaver,
 )
 from contentcast.routing.contract import Changed, Effect, SendTo
 from contentcast.wire import Message
@@ -253,20 +254,13 @@ class ChordNode:
         return [SendTo(hop.name, Locate(key, asker, hops + 1))]
 
     def _leaves(self, sender: str, predecessor: str, successors: tuple[str, ...], now: float) -> list[Effect]:
-        gone = self._known_as(sender)
+        gone = Member(self._known_as(sender), self._known_as(predecessor), tuple(map(self._known_as, successors)))
         self._known.pop(sender, None)
-        self._arcs.pop(gone, None)
+        self._arcs.pop(gone.me, None)
         before = self.member
-        after = tuple(self._known_as(each) for each in successors if each != self.me.name)
-        kept = tuple(each for each in before.successors if each != gone)
-        if before.successor == gone and not kept:
-            kept = after[: self.length]
-        self.member = replace(before, successors=kept)
-        if before.predecessor == gone:
-            self.member = replace(self.member, predecessor=self._known_as(predecessor) if predecessor != sender else self.me)
+        self.member = without_leaver(before, gone, self.length)
+        if before.predecessor == gone.me:
             self._heard[self.member.predecessor.name] = now
-        if not self.member.successors and self.member.predecessor in (gone, self.me):
-            self.member = Member.alone(self.me)
         return [Changed()] if self.member != before else []
 
     # --- ways

@@ -76,8 +76,11 @@ def without_first(member: Member, length: int, bits: int = BITS) -> Member:
 
 
 def stabilised(member: Member, found: Member, length: int) -> Member:
-    """After an answer of its first successor, or of a member that lies between them: [found] + the list of that one."""
-    return replace(member, successors=listed(member.me, found.me, found.successors, length))
+    """After an answer of its first successor, or of a member that lies between them: [found] + the list of that one.
+
+    Who has no list has just started, perhaps under the name of a member that crashed: its answer takes nothing away.
+    """
+    return replace(member, successors=listed(member.me, found.me, found.successors or member.successors, length))
 
 
 def candidate(member: Member, found: Member) -> Peer | None:
@@ -92,6 +95,23 @@ def rectified(member: Member, notifier: Peer, predecessor_is_dead: bool) -> Memb
         return member
     nearer = strictly_between(notifier.key, member.predecessor.key, member.me.key) or member.predecessor == member.me
     return replace(member, predecessor=notifier) if nearer or predecessor_is_dead else member
+
+
+def without_leaver(member: Member, gone: Member, length: int) -> Member:
+    """`gone` has said that it leaves, with what it knew: it is out of the list, and who stood before it is the predecessor.
+
+    The list is not filled up with what the leaver knew, unless nobody is left in it: that may be older than what is here.
+    """
+    me = member.me
+    successors = tuple(each for each in member.successors if each != gone.me)
+    if member.successor == gone.me and not successors:
+        successors = listed(me, gone.successor, gone.successors[1:], length) if gone.successors else ()
+    predecessor = member.predecessor
+    if predecessor == gone.me:
+        predecessor = gone.predecessor if gone.predecessor != gone.me else me
+    if not successors and predecessor == me:
+        return Member.alone(me)
+    return Member(me, predecessor, successors)
 
 
 def ideal(peers: Iterable[Peer], length: int) -> dict[str, Member]:
