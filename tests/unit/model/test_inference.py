@@ -213,3 +213,161 @@ def test_parse_warns_about_what_never_or_always_matches(tmp_path: Path) -> None:
         ("price < 3 OR price >= 3 OR price IS NULL", "it matches every event"),
     ):
         assert says in CliRunner().invoke(app, ["parse", text, "--space", str(tmp_path / "s.toml")]).output
+
+
+# --- lists
+
+
+LISTS = [
+    {
+        "tags": ["new", None],
+        "codes": [1, 2],
+        "scores": [1, 2.5],
+        "on": [True, None],
+        "seen": ["2026-03-01T12:00:00Z"],
+        "days": ["2026-03-01"],
+        "whole": [1.0, None],
+        "items": [{"sku": "a", "n": 1, "of": {"name": "x"}}, {"sku": "b"}],
+    },
+    {"tags": [], "codes": None, "seen": ["2026-03-01T12:00:00.5Z", "2026-03-02T12:00:00Z"], "items": []},
+    {"tags": None, "scores": [3], "items": None},
+]
+LIST_KINDS = {
+    "tags": "list of string",
+    "codes": "list of int",
+    "scores": "list of float",
+    "on": "list of bool",
+    "seen": "list of timestamp",
+    "days": "list of string",
+    "whole": "list of int",
+    "items.sku": "list of string",
+    "items.n": "list of int",
+    "items.of.name": "list of string",
+}
+
+
+def test_lists_of_every_kind_and_of_objects() -> None:
+    found = cc.infer_space(LISTS)
+    assert kinds(found.space) == LIST_KINDS
+    assert found.notes == {
+        "days": "dates without a time are text",
+        "items.sku": "is in a list of objects",
+        "items.n": "is in a list of objects",
+        "items.of.name": "is in a list of objects",
+    }
+    assert len(cc.EventBatch.from_dicts(found.space, LISTS)) == 3
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_lists_in_files(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"orders.{ending}"
+    if ending == "parquet":
+        pyarrow.parquet.write_table(pa.Table.from_pylist(LISTS), path)
+    else:
+        path.write_text("".join(json.dumps(each) + "\n" for each in LISTS))
+    expected = {**LIST_KINDS, "whole": "list of float"} if ending == "parquet" else LIST_KINDS
+    run = CliRunner().invoke(app, ["space", str(path), "--out", f"{tmp_path}/orders.toml"])
+    assert run.exit_code == 0, run.output
+    space = cc.Space.load(tmp_path / "orders.toml")
+    assert kinds(space) == expected, "what Parquet declares is kept"
+    assert len(cc.read_events(path, space)) == 3
+    (tmp_path / "orders.toml").unlink()
+
+
+def test_lists_that_cannot_be_attributes_say_why() -> None:
+    events = [
+        {
+            "empty": [],
+            "nulls": [None],
+            "nested": [[1]],
+            "either": [1],
+            "large": [2**70],
+            "raw": [b"x"],
+            "items": [{"inner": ["a"], "gone": None}],
+            "part": [1, {"x": 1}],
+            "id": 1,
+        },
+        {"empty": [], "either": 5},
+    ]
+    found = cc.infer_space(events)
+    assert kinds(found.space) == {"id": "int", "part.x": "list of int"}
+    assert {name: note for name, note in found.notes.items() if name != "part.x"} == {
+        "empty": "is an empty list in every event that was looked at",
+        "nulls": "has nothing but nulls in every event that was looked at",
+        "nested": "is a list of lists",
+        "either": "is 1 list and 1 int",
+        "large": "is a list, and is 1 int beyond 64 bits",
+        "raw": "is a list of bytes, which is no kind of ours",
+        "items.inner": "is a list inside a list of objects",
+        "items.gone": "has nothing but nulls in every event that was looked at",
+        "part": "is a list of 1 int and 1 object",
+    }
+
+
+def test_mixed_lists_are_told_and_the_rest_is_read() -> None:
+    events = [{"codes": [1, 2]}, {"codes": [3, "x"]}, {"items": {"sku": "a"}}, {"items": [{"sku": "b"}, {"sku": "c"}]}]
+    found = cc.infer_space(events)
+    assert kinds(found.space) == {"codes": "list of int", "items.sku": "list of string"}
+    assert found.notes["codes"].startswith("mixed: 3 int, and 1 string, which will not fit")
+    assert found.notes["items.sku"].startswith(
+        "mixed: is in a list of objects, and 1 string outside of one, which will not fit"
+    )
+    batch = cc.EventBatch.from_dicts(found.space, events, on_error="absent")
+    assert batch.to_dicts() == [{"codes": [1, 2]}, {}, {}, {"items.sku": ["b", "c"]}]
+    assert [each.attribute for each in batch.left_out] == ["codes", "items.sku"]
+
+
+def test_lists_of_arrow_pandas_and_json_schema() -> None:
+    table = pa.table(
+        {
+            "fixed": pa.array([[1, 2], None], pa.list_(pa.int32(), 2)),
+            "view": pa.array([["a"], None], pa.list_view(pa.string())),
+            "words": pa.array([["a"], None], pa.list_(pa.dictionary(pa.int32(), pa.string()))),
+            "stamps": pa.array([["2026-03-01T12:00:00Z"], None]),
+            "deep": pa.array([[[1]], None]),
+            "items": pa.array([[{"sku": "a", "inner": [1]}], None]),
+            "money": pa.array([[], []], pa.list_(pa.decimal128(10, 2))),
+        }
+    )
+    expected = {
+        "fixed": "list of int",
+        "view": "list of string",
+        "words": "list of string",
+        "stamps": "list of timestamp",
+        "items.sku": "list of string",
+    }
+    found = cc.infer_space(table)
+    assert kinds(found.space) == expected
+    assert found.notes == {
+        "deep": "is a list of lists",
+        "items.inner": "is a list inside a list of objects",
+        "money": "is list<item: decimal128(10, 2)>; cast it first",
+    }
+    assert len(cc.EventBatch.from_arrow(found.space, table, unknown="ignore")) == 2
+    assert kinds(cc.Space.infer(table.schema)) == {**expected, "stamps": "list of string"}
+    frame = pd.DataFrame({"tags": [["a"], None, []], "codes": [[1], [2, 3], None], "items": [[{"n": 1}], [], None]})
+    assert kinds(cc.Space.infer(frame)) == {"tags": "list of string", "codes": "list of int", "items.n": "list of int"}
+    words = {"type": "array", "items": {"type": "string"}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "tags": words,
+            "codes": {"type": ["array", "null"], "items": {"type": ["integer", "null"]}},
+            "seen": {"type": "array", "items": {"type": "string", "format": "date-time"}},
+            "items": {"type": "array", "items": {"properties": {"sku": {"type": "string"}, "inner": words}}},
+            "any": {"type": "array"},
+            "deep": {"type": "array", "items": words},
+        },
+    }
+    found = cc.infer_space(schema)
+    assert kinds(found.space) == {
+        "tags": "list of string",
+        "codes": "list of int",
+        "seen": "list of timestamp",
+        "items.sku": "list of string",
+    }
+    assert found.notes == {
+        "items.inner": "is a list inside a list of objects",
+        "any": "is an array of anything",
+        "deep": "is a list of lists",
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import numpy as np
@@ -78,8 +79,30 @@ def test_lists_of_objects_become_lists_of_their_fields() -> None:
         {},
         {"items.sku": [], "items.n": []},
     ]
-    with pytest.raises(EventError, match="a list holds objects and 5"):
+    with pytest.raises(EventError, match="event 0, attribute items: a list holds objects and 5"):
         EventBatch.from_dicts(space, [{"items": [{"sku": "a"}, 5]}])
+    kept = EventBatch.from_dicts(space, [{"items": [{"sku": "a"}, 5]}], on_error="absent")
+    assert (kept.to_dicts(), [each.attribute for each in kept.left_out]) == ([{}], ["items"])
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ([], {"cart.items.sku": [], "cart.items.n": []}),
+        ([None], {"cart.items.sku": [None], "cart.items.n": [None]}),
+        ([{"sku": "a"}, {}], {"cart.items.sku": ["a", None], "cart.items.n": [None, None]}),
+        ([{"n": 1}, None], {"cart.items.sku": [None, None], "cart.items.n": [1, None]}),
+        (None, {}),
+    ],
+)
+def test_each_object_of_a_list_gives_one_element_to_every_list(items: object, expected: dict[str, object]) -> None:
+    """Dicts, JSON and Arrow say the same, also where there is no object, or none that has the field."""
+    space = Space("carts", {"cart.items.sku": "list of string", "cart.items.n": "list of int"})
+    event = {"cart": {"items": items}}
+    assert EventBatch.from_dicts(space, [event]).to_dicts() == [expected]
+    assert from_json_lines(space, [json.dumps(event)] * 40).to_dicts() == [expected] * 40
+    objects = pa.struct({"items": pa.list_(pa.struct({"sku": pa.string(), "n": pa.int64()}))})
+    assert EventBatch.from_arrow(space, pa.table({"cart": pa.array([event["cart"]], objects)})).to_dicts() == [expected]
 
 
 VALUES = {

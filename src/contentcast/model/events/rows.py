@@ -58,6 +58,7 @@ class RowChecker:
             for name, kind in space.kinds.items()
         }
         self._objects = {name[:at] for name in space.names for at, letter in enumerate(name) if letter == "."}
+        self._lists = {each: names for each in self._objects if (names := _lists_below(space, each))}
         self._forgives = intake.on_error == "absent"
 
     def check(self, number: int, event: Any) -> dict[str, Value] | Rejection:
@@ -65,8 +66,8 @@ class RowChecker:
             return Rejection(number, None, event, f"{_shown(event)} is not an object with attributes")
         values: dict[str, Value] = {}
         try:
-            if any(isinstance(each, Mapping) or _are_objects(each) for each in event.values()):
-                event = flat(event)
+            if self._lists or any(isinstance(each, Mapping) or _are_objects(each) for each in event.values()):
+                event = flat(event, self._lists)
         except (ValueError, RecursionError) as reason:
             why = "nested too deeply" if isinstance(reason, RecursionError) else str(reason)
             return Rejection(number, None, event, why)
@@ -109,29 +110,43 @@ def no_such(space: Space, name: Any) -> str:
     return f"{space.name} has no attribute {name!r}{nearest(str(name), space.names)} (or pass over it: unknown='ignore')"
 
 
-def flat(event: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"detail": {"state": "up"}}` as `{"detail.state": "up"}`, `{"items": [{"n": 1}, {}]}` as `{"items.n": [1, None]}`."""
+def flat(event: Mapping[str, Any], lists: Mapping[str, Sequence[str]] = {}) -> dict[str, Any]:
+    """`{"detail": {"state": "up"}}` as `{"detail.state": "up"}`, `{"items": [{"n": 1}, {}]}` as `{"items.n": [1, None]}`.
+
+    `lists` has the list attributes below a name. Each of them gets one element for each object, also where no object has it.
+    """
     found: dict[str, Any] = {}
     waiting = [("", iter(event.items()))]
     while waiting:
         above, items = waiting[-1]
         for name, value in items:
+            path = f"{above}{name}"
+            inside: Mapping[str, Any] | None = None
             if isinstance(value, Mapping) and value:
+                inside = value
+            elif _are_objects(value) or (path in lists and _is_empty(value)):
+                odd = next((each for each in value if each is not None and not isinstance(each, Mapping)), None)
+                if odd is None:
+                    missing = {each.removeprefix(f"{path}."): [None] * len(value) for each in lists.get(path, ())}
+                    inside = missing | _members(value)
+                else:
+                    value = Unreadable(f"a list holds objects and {_shown(odd)}", value)
+            if inside is not None:
                 if len(waiting) == DEEPEST:
                     raise ValueError(f"nested too deeply; objects go {DEEPEST} deep")
-                waiting.append((f"{above}{name}.", iter(value.items())))
+                waiting.append((f"{path}.", iter(inside.items())))
                 break
-            if _are_objects(value):
-                if len(waiting) == DEEPEST:
-                    raise ValueError(f"nested too deeply; objects go {DEEPEST} deep")
-                waiting.append((f"{above}{name}.", iter(_members(value).items())))
-                break
-            if f"{above}{name}" in found:
-                value = Unreadable(f"{above}{name} is given twice, nested and dotted", value)
-            found[f"{above}{name}"] = value
+            if path in found:
+                value = Unreadable(f"{path} is given twice, nested and dotted", value)
+            found[path] = value
         else:
             waiting.pop()
     return found
+
+
+def _lists_below(space: Space, name: str) -> list[str]:
+    """The list attributes that a list of objects of this name would carry."""
+    return [each for each, kind in space.kinds.items() if kind.element is not None and each.startswith(f"{name}.")]
 
 
 def _are_objects(value: Any) -> bool:
@@ -139,11 +154,13 @@ def _are_objects(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value)
 
 
-def _members(objects: Sequence[Any]) -> dict[str, list[Any]]:
+def _is_empty(value: Any) -> bool:
+    """Is it a list without any object: of nothing, or of nulls?"""
+    return isinstance(value, (list, tuple)) and all(each is None for each in value)
+
+
+def _members(objects: Sequence[Mapping[str, Any] | None]) -> dict[str, list[Any]]:
     """Of each member what each object has there, or None."""
-    for each in objects:
-        if each is not None and not isinstance(each, Mapping):
-            raise ValueError(f"a list holds objects and {_shown(each)}")
     inside = [{} if each is None else flat(each) for each in objects]
     return {name: [each.get(name) for each in inside] for name in dict.fromkeys(name for each in inside for name in each)}
 

@@ -115,7 +115,9 @@ def _decided(name: str, sighting: Sighting, seen: Sightings) -> tuple[str | None
         return None, sighting.why_not
     kinds = Counter({kind: count for kind, count in sighting.kinds.items() if kind not in ("null", "object") and count})
     if sighting.inside_lists:
-        return _list_kind(sighting, "is in a list of objects")
+        kind, note = _list_kind(sighting, "is in a list of objects")
+        outside = f"{_words(kinds)} outside of one, which will not fit (on_error='absent' leaves them out)" if kinds else ""
+        return kind, f"mixed: {note}, and {outside}" if outside and kind else note
     if not kinds:
         if sighting.kinds["object"]:
             return None, ""  # its members speak for it
@@ -126,16 +128,21 @@ def _decided(name: str, sighting: Sighting, seen: Sightings) -> tuple[str | None
         if set(sighting.elements) == {"object"}:
             return None, ""
         return _list_kind(sighting, "")
-    return _scalar_kind(kinds, sighting)
+    if set(kinds) == {"list of lists"}:
+        return None, "is a list inside a list of objects"
+    return _scalar_kind(kinds, sighting, gaps=bool(sighting.kinds["null"]))
 
 
 def _list_kind(sighting: Sighting, where: str) -> tuple[str | None, str]:
     elements = Counter({kind: count for kind, count in sighting.elements.items() if kind != "null" and count})
     if not elements:
-        return None, "is an empty list in every event that was looked at"
-    if "object" in elements or "list" in elements:
+        holds = "has nothing but nulls" if sighting.elements["null"] else "is an empty list"
+        return None, f"{holds} in every event that was looked at"
+    if "list" in elements:
+        return None, "is a list of lists"
+    if "object" in elements:
         return None, f"is a list of {_words(elements)}"
-    kind, note = _scalar_kind(elements, sighting)
+    kind, note = _scalar_kind(elements, sighting, gaps=bool(sighting.elements["null"]))
     if kind is None:
         return None, f"is a list, and {note}"
     found, why = _if_known(f"list of {kind}")
@@ -150,13 +157,13 @@ def _if_known(kind: str) -> tuple[str | None, str]:
     return kind, ""
 
 
-def _scalar_kind(kinds: Counter[str], sighting: Sighting) -> tuple[str | None, str]:
+def _scalar_kind(kinds: Counter[str], sighting: Sighting, *, gaps: bool) -> tuple[str | None, str]:
     merged: Counter[str] = Counter(kinds)
     whole = merged.pop("whole float", 0)
     if whole and merged["float"]:
         merged["float"] += whole
     elif whole:
-        merged["int" if merged["int"] or sighting.kinds["null"] else "float"] += whole
+        merged["int" if merged["int"] or gaps else "float"] += whole
     if merged["float"] and merged["int"]:
         merged["float"] += merged.pop("int")
     if merged["date"]:

@@ -56,7 +56,11 @@ def _see(
             return
         kind = _scalar(items, items.get("type"))
         sighting.declared = f"list of {kind}" if kind and not in_list else None
-        sighting.why_not = None if sighting.declared else f"is an array of {items.get('type') or 'anything'}"
+        if in_list and kind:
+            sighting.why_not = "is a list inside a list of objects"
+        elif kind is None:
+            inside = items.get("type") or "anything"
+            sighting.why_not = "is a list of lists" if inside == "array" else f"is an array of {inside}"
     else:
         kind = _scalar(described, type_)
         sighting.declared = f"list of {kind}" if kind and in_list else kind

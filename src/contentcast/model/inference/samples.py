@@ -22,6 +22,7 @@ from contentcast.model.events.json_lines import decode
 from contentcast.model.events.rows import Rejection
 from contentcast.model.inference.json_schema import is_json_schema, see_json_schema
 from contentcast.model.inference.sightings import Sightings, read_text
+from contentcast.model.space import ARROW_KINDS, is_list
 
 MOST_FILES: Final = 200
 PLACES: Final = 8
@@ -75,8 +76,10 @@ def _see_arrow(seen: Sightings, above: str, fields: Any, in_list: bool = False) 
         if pa.types.is_struct(type_):
             sighting.kinds["object"] += 1
             _see_arrow(seen, f"{name}.", [type_.field(at) for at in range(type_.num_fields)], in_list)
-        elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        elif is_list(type_):
             inner = type_.value_type
+            while pa.types.is_dictionary(inner):
+                inner = inner.value_type
             if pa.types.is_struct(inner):
                 sighting.kinds["list"] += 1
                 sighting.elements["object"] += 1
@@ -84,7 +87,10 @@ def _see_arrow(seen: Sightings, above: str, fields: Any, in_list: bool = False) 
             else:
                 kind = _arrow_kind(inner)
                 sighting.declared = None if kind is None or in_list else f"list of {kind}"
-                sighting.why_not = None if sighting.declared else f"is {type_}"
+                if is_list(inner) or in_list:
+                    sighting.why_not = "is a list of lists" if is_list(inner) else "is a list inside a list of objects"
+                elif kind is None:
+                    sighting.why_not = f"is {type_}; cast it first"
         else:
             kind = _arrow_kind(type_)
             sighting.declared = None if kind is None else f"list of {kind}" if in_list else kind
@@ -93,8 +99,6 @@ def _see_arrow(seen: Sightings, above: str, fields: Any, in_list: bool = False) 
 
 
 def _arrow_kind(type_: pa.DataType) -> str | None:
-    from contentcast.model.space import ARROW_KINDS
-
     return next((kind for recognises, kind in ARROW_KINDS if recognises(type_)), None)
 
 
@@ -106,7 +110,9 @@ def _see_table(seen: Sightings, table: pa.Table | pa.RecordBatch, most: int) -> 
         seen.see(event)
     _see_arrow(seen, "", table.schema)
     for each in seen.fields.values():
-        if each.declared == "string" and each.kinds["timestamp"]:
+        if (each.declared == "string" and each.kinds["timestamp"]) or (
+            each.declared == "list of string" and each.elements["timestamp"]
+        ):
             each.declared = None
 
 
