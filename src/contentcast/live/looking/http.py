@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from contentcast.live.looking.inspection import state
@@ -54,6 +54,11 @@ class Metrics:
         for link, each in told["links"].items():
             queued.add_metric([link], each["queued_bytes"])
         yield queued
+        for name, what, label, meters in broker.witness.meters.histograms():
+            histogram = HistogramMetricFamily(name, what, labels=[label])
+            for each, meter in sorted(meters.items()):
+                histogram.add_metric([each], meter.buckets(), sum_value=meter.seconds)
+            yield histogram
         if "durable" in told:
             for name, what in (
                 ("subscriptions", "Durable subscriptions here"),

@@ -24,6 +24,7 @@ QUESTIONS: Final = ("state", "subscriptions", "hop", "explain", "reload")
 def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
     """What the broker is, has and does. `with_router`: all that its router knows, which may be much."""
     serving, neighbours = broker.serving, broker.neighbours
+    now = broker.witness.clock()
     sessions = sorted(serving.sessions.values(), key=lambda each: -each.connection.queued)
     found: dict[str, Any] = {
         "broker": broker.name,
@@ -31,8 +32,10 @@ def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
         "protocol": broker.config.protocol,
         "ready": broker.is_ready,
         "listen": [str(each) for each in broker.addresses],
-        "up_s": round(broker._loop.time() - broker.started_at, 3),
+        "up_s": round(now - broker.started_at, 3),
         "spaces": sorted(broker.spaces.present),
+        "by_space": broker.witness.meters.spaces(now),
+        **broker.witness.state(),
         "published": serving.published,
         "delivered": broker.deliveries.events,
         "missed": sum(each.missed for each in sessions),
@@ -51,6 +54,7 @@ def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
                 "bytes_out": peer.connection.bytes_out,
                 "messages_in": peer.connection.frames_in,
                 "messages_out": peer.connection.frames_out,
+                **broker.witness.meters.link(name, now),
             }
             for name, peer in sorted(neighbours.links.items())
         },
