@@ -97,7 +97,7 @@ async def serve_http(broker: Broker, where: str) -> Http:
         return web.Response(text="ready\n" if broker.is_ready else "not ready\n", status=200 if broker.is_ready else 503)
 
     async def tell_state(_: web.Request) -> web.Response:
-        return web.json_response(state(broker))
+        return web.json_response(state(broker, with_counts=True))
 
     app = web.Application()
     routes: list[tuple[str, Any]] = [("/metrics", metrics), ("/healthz", healthz), ("/readyz", readyz), ("/state", tell_state)]
