@@ -48,8 +48,17 @@ class Brokers:
             self.running[name] = process
 
     async def start_all(self) -> None:
+        """All have heard of all: a durable subscription holds at brokers that its own has heard of."""
         for name in self.links:  # each dials those before it
             await self.start(name)
+        for address in self.addresses.values():
+            async with cc.connect(address) as client:
+
+                async def knows_all(client: Any = client) -> bool:
+                    told = await client.ask("state", router=True)
+                    return bool(told["router"]["marks"].keys() >= self.links.keys())
+
+                await until(knows_all, LIMIT_S)
 
     def kill(self, *names: str) -> None:
         for name in names:

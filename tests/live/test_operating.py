@@ -10,18 +10,22 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from rich.console import Console
 
 import contentcast as cc
+from contentcast.commands.live.top import _picture
 from contentcast.live.broker import Broker
 from contentcast.live.errors import LiveError
-from contentcast.live.looking.http import serve_http
+from contentcast.live.looking.http import Metrics, serve_http
 from contentcast.live.looking.inspection import state
 from contentcast.live.looking.log import Log, Silent
+from contentcast.live.looking.meters import Meter
 from contentcast.live.records import InMemory
 from contentcast.live.settings.access import Access, Rights
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.routing.contract import Append
-from tests.live.stories import TRADE, TRADES, Net, story, until
+from tests.live.stories import LIMIT_S, TRADE, TRADES, Net, knows_space, story, until, wanted_at
 
 
 @story
@@ -53,6 +57,63 @@ async def test_health_metrics_and_state_over_http() -> None:
             a.is_ready = False
             assert await get("/readyz") == (503, "not ready\n")
         await http.close()
+
+
+@story
+async def test_rates_and_latencies_by_space_and_link() -> None:
+    async with Net() as net:
+        a = await net.broker("a")
+        b = await net.broker("b", a)
+        near, far = await net.client(a, name="desk-7"), await net.client(b, name="desk-8")
+        await near.declare(TRADES)
+        await knows_space(far)
+        stream = await far.events("trades", "price < 120").ready()
+        await near.subscribe("trades", "price < 120", deliver=lambda event: None)
+        await wanted_at(a, "b")
+        await near.publish("trades", [TRADE, TRADE, TRADE | {"price": 500.0}])
+        await anext(stream)
+        told, there = await near.ask("state"), await far.ask("state")
+        (space,) = told["by_space"].values()
+        assert (space["published"]["events"], space["delivered"]["events"]) == (3, 2)
+        assert 0 < space["delivered"]["p50_ms"] <= space["delivered"]["p99_ms"] < 1000 * LIMIT_S
+        assert space["published"]["per_s"] > 0
+        assert told["links"]["b"]["events_out"] == 2
+        assert told["links"]["b"]["passing"]["p99_ms"] > 0
+        assert there["by_space"]["trades"].keys() == {"delivered"}, "what clients published elsewhere is counted there"
+        await until(lambda: a.witness.meters.beats["b"].events)
+        assert (await near.ask("state"))["links"]["b"]["delay"]["p50_ms"] > 0
+        metrics = generate_latest(_registry(a)).decode()
+        assert 'contentcast_deliver_seconds_count{space="trades"} 2.0' in metrics
+        assert 'contentcast_link_seconds_bucket{le="+Inf",link="b"} 2.0' in metrics
+        assert "desk" not in metrics
+        shown = io.StringIO()
+        Console(file=shown, width=200).print(_picture(told, None))
+        assert "trades" in shown.getvalue()
+
+
+def _registry(broker: Broker) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(Metrics(broker))
+    return registry
+
+
+def test_a_meter_forgets_what_was_long_ago_and_keeps_its_sums() -> None:
+    meter = Meter(now=100.0)
+    meter.add(99, 0.001, 101.0)
+    meter.add(1, 0.5, 101.0)
+    lately = meter.lately(102.0)
+    assert lately["per_s"] == 50.0
+    assert 1.0 <= lately["p50_ms"] <= lately["p90_ms"] < 1.2
+    assert lately["p99_ms"] < 1.2
+    meter.add(100, 0.5, 112.0)
+    assert 500 <= meter.lately(112.0)["p90_ms"] < 600, "the last window still counts"
+    assert meter.lately(150.0) == {"per_s": 0.0}
+    assert meter.events == 200
+    assert meter.buckets()[-1] == ("+Inf", 200.0)
+    counts = [count for _, count in meter.buckets()]
+    assert counts == sorted(counts), "each bound counts all below it"
+    meter.add(1, 1e9, 151.0)
+    assert meter.lately(152.0)["p50_ms"] >= 10_000, "what takes longer than the last bound is told as that bound"
 
 
 @story

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from contentcast.commands.live.why import ARRIVES, NO_MATCH, NOT_REACHED, UNKNOWN, _ask, _lines
+from contentcast.catalog import PROTOCOLS
+from contentcast.commands.live.why import ARRIVES, LEFT_OUT, NO_MATCH, NOT_REACHED, UNKNOWN, WAITS, _ask, _judge, _lines
+from contentcast.commands.live.why_past import LATER_S
+from contentcast.language import parse_predicate
 from contentcast.live.client.tracing import Tracer
-from tests.live.stories import TRADE, TRADES, Net, knows_space, story, wanted_at
+from contentcast.live.looking.judging import never
+from contentcast.live.settings.limits import Limits
+from tests.live.stories import TRADE, TRADES, Net, knows_space, story, until
 
-PROTOCOLS = ["link-matching", "hybrid", "flooding", "match-first", "two-tier"]
+LIVE = [each for each in PROTOCOLS if each != "multicast"]
+ON_TREES = ["link-matching", "hybrid", "match-first", "two-tier", "covering"]
+"""Those of a line that has one way, and nothing is sent where nobody wants it."""
 
 
 async def line(net: Net, protocol: str = "link-matching") -> Any:
@@ -23,13 +32,18 @@ async def line(net: Net, protocol: str = "link-matching") -> Any:
     await publisher.declare(TRADES)
     await knows_space(desk)
     subscription = await desk.subscribe("trades", "issue = 'IBM' AND price < 120")
-    if protocol != "flooding":
-        await wanted_at(a, "c")
-        await wanted_at(b, "c")
-    return str(a.addresses[0]), subscription
+    url = str(a.addresses[0])
+
+    async def would_arrive() -> bool:
+        async with Tracer(url) as tracer:
+            await tracer.open()
+            return bool((await tracer.follow("trades", TRADE)).gets)
+
+    await until(would_arrive)  # all have heard of the subscription
+    return url, subscription
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", LIVE)
 def test_a_dry_run_follows_the_event_and_delivers_nothing(protocol: str) -> None:
     @story
     async def told() -> None:
@@ -39,13 +53,139 @@ def test_a_dry_run_follows_the_event_and_delivers_nothing(protocol: str) -> None
                 await tracer.open()
                 trace = await tracer.follow("trades", TRADE)
             assert trace.gets == [{"broker": "c", "client": "desk-7", "subscription": subscription.id}]
-            assert trace.taken[:2] == [("a", "b"), ("b", "c")]
-            if protocol != "flooding":
+            if protocol in ON_TREES:
+                assert trace.taken == [("a", "b"), ("b", "c")]
                 assert trace.not_taken == [("b", "d")]
             assert not trace.unreachable
             assert net.brokers["c"].deliveries.events == 0
+            assert net.brokers["a"].serving.published == 0
 
     told()
+
+
+@pytest.mark.parametrize("protocol", LIVE)
+def test_what_became_of_an_event_is_told_by_every_broker_that_had_it(protocol: str) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            url, subscription = await line(net, protocol)
+            feed = await net.client(net.brokers["a"], name="feed")
+            await feed.publish("trades", [TRADE | {"price": 500.0}, TRADE, TRADE | {"price": 600.0}])
+            await until(lambda: net.brokers["c"].deliveries.events == 1)
+            code, told = await _ask(url, "trades", TRADE, subscription.id, {})
+            assert (code, told["outcome"]) == (ARRIVES, "it was handed to the subscriber")
+            lines = _lines(code, told)
+            assert any(each.startswith("a  published here by feed") for each in lines), lines
+            assert any(each.startswith(f"c  handed to desk-7 (subscription {subscription.id}): taken") for each in lines), lines
+            if protocol in ON_TREES:
+                assert any(each.startswith("b  not sent to d") for each in lines), lines
+            by_id = await _ask(url, "trades", None, subscription.id, {}, id=told["id"])
+            assert by_id[0] == ARRIVES
+            other = await _ask(url, "trades", TRADE | {"price": 500.0}, subscription.id, {})
+            assert other[0] == NO_MATCH
+            assert other[1]["id"] != told["id"]
+            assert other[1]["judged"]["failed"] == [{"test": "price < 120.0", "value": 500.0}]
+            would = await _ask(url, "trades", TRADE, subscription.id, {}, would=True)
+            assert (would[0], would[1]["outcome"]) == (ARRIVES, "it arrives")
+
+    told()
+
+
+@story
+async def test_a_queue_in_which_an_event_waits_is_named_and_so_is_one_that_was_full() -> None:
+    async with Net() as net:
+        a = await net.broker("a", limits=Limits(client_queue_bytes=200_000), on_slow="skip")
+        feed = await net.client(a, name="feed")
+        await feed.declare(TRADES)
+        url = str(a.addresses[0])
+        slow = await net.client(a, name="slow", most_waiting=1)
+        may_take = asyncio.Event()
+
+        async def take(event: Any) -> None:
+            await may_take.wait()
+
+        subscription = await slow.subscribe("trades", "price < 120", deliver=take)
+        (session,) = [each for each in a.serving.sessions.values() if each.name == "slow"]
+        price = 0.0
+        while not session.missed:
+            price = round(price + 0.001, 3)
+            await feed.publish("trades", [TRADE | {"price": price}] * 1_000)
+        code, told = await _ask(url, "trades", TRADE | {"price": price}, subscription.id, {})
+        assert code == LEFT_OUT, told["place"]
+        assert told["place"] == "the queue of slow at a was full"
+        code, told = await _ask(url, "trades", TRADE | {"price": round(price - 0.001, 3)}, subscription.id, {})
+        assert code == WAITS, (told["place"], price)
+        assert told["place"].startswith("in the queue of slow at a, up to byte")
+        may_take.set()
+        await until(lambda: session.connection.queued == 0)
+        code, told = await _ask(url, "trades", TRADE | {"price": round(price - 0.001, 3)}, subscription.id, {})
+        assert (code, told["place"]) == (ARRIVES, "a gave it to slow")
+
+
+@story
+async def test_a_subscription_that_came_later_than_the_event() -> None:
+    async with Net() as net:
+        a = await net.broker("a")
+        client = await net.client(a, name="desk-7")
+        await client.declare(TRADES)
+        await client.publish("trades", TRADE)
+        await asyncio.sleep(2 * LATER_S)  # ages are told to a few milliseconds
+        subscription = await client.subscribe("trades", "price < 120")
+        code, told = await _ask(str(a.addresses[0]), "trades", TRADE, subscription.id, {})
+        assert code == NOT_REACHED
+        assert told["place"].startswith("the subscription is ")
+
+
+@story
+async def test_the_place_of_an_event_that_waits_for_a_durable_subscriber(tmp_path: Path) -> None:
+    async with Net() as net:
+        a = await net.broker("a", data=tmp_path / "a")
+        b = await net.broker("b", a, data=tmp_path / "b")
+        feed, desk = await net.client(a, name="feed"), await net.client(b, name="desk-7")
+        await feed.declare(TRADES)
+        await knows_space(desk)
+        await until(lambda: "a" in b.durable.router.versions.marks())
+        kept = await desk.subscribe("trades", "price < 120", durable="desk-7", acknowledge=False, deliver=lambda event: None)
+        assert set(kept.holds_at) == {"a", "b"}
+        url = str(a.addresses[0])
+
+        async def place(event: dict[str, Any]) -> tuple[int, str]:
+            code, told = await _ask(url, "trades", event, kept.id, {})
+            return code, told.get("place", told["outcome"])
+
+        await feed.publish("trades", TRADE)
+        await until(lambda: b.serving.durables.events == 1)
+        assert await place(TRADE) == (ARRIVES, "number 1 at b was handed over and is not acknowledged")
+        await desk.acknowledge("desk-7", 1)
+
+        async def acknowledged() -> bool:
+            return await place(TRADE) == (ARRIVES, "acknowledged as number 1")
+
+        await until(acknowledged)
+        await kept.leave()
+        later = TRADE | {"price": 118.0}
+        await feed.publish("trades", later)
+        await until(lambda: b.durable.home.place(kept.id)[1] == 2)
+        assert await place(later) == (WAITS, "number 2 at b waits for its client")
+        assert (await place(later | {"price": 130.0}))[0] == NO_MATCH
+
+
+@story
+async def test_a_position_of_the_log_at_which_an_event_waits_for_a_broker_that_is_down(tmp_path: Path) -> None:
+    async with Net() as net:
+        a = await net.broker("a", data=tmp_path / "a")
+        b = await net.broker("b", a, data=tmp_path / "b")
+        feed, desk = await net.client(a, name="feed"), await net.client(b, name="desk-7", reconnect=False)
+        await feed.declare(TRADES)
+        await knows_space(desk)
+        await until(lambda: "a" in b.durable.router.versions.marks())
+        kept = await desk.subscribe("trades", "price < 120", durable="desk-7", deliver=lambda event: None)
+        await b.stop()
+        await until(lambda: not a.neighbours.links)
+        await feed.publish("trades", TRADE)
+        code, told = await _ask(str(a.addresses[0]), "trades", TRADE, kept.id, {})
+        assert (code, told["place"]) == (WAITS, "position 1 of a's log: b has not said that it has it")
+        assert "b" in told["unreachable"]
 
 
 @story
@@ -68,8 +208,6 @@ async def test_a_cut_way_is_seen() -> None:
         url, subscription = await line(net)
         b, c = net.brokers["b"], net.brokers["c"]
         c.neighbours.keep([])
-        from tests.live.stories import until
-
         await until(lambda: "c" not in b.neighbours.links)
         code, _ = await _ask(url, "trades", TRADE, subscription.id, {})
         assert code == NOT_REACHED
@@ -87,3 +225,38 @@ async def test_a_broker_counts_what_each_subscription_accepts() -> None:
         await client.publish("trades", TRADE)
         counted = (await client.ask("subscriptions"))["subscriptions"]
         assert [(each["predicate"], each["accepted"]) for each in counted] == [("price < 120", 3), ("price < 0", 0)]
+        told = await client.ask("state")
+        assert [(each["id"], each["accepted"]) for each in told["counted"]] == [
+            (each["id"], each["accepted"]) for each in counted
+        ]
+        (silent,) = told["never_matched"]
+        assert silent["never"] == "price < 0.0 holds for 0 of the last 3 events"
+        assert (await client.ask("subscriptions"))["subscriptions"] == counted, "asking changes nothing"
+
+
+@story
+async def test_the_test_that_keeps_a_subscription_from_all_events_of_the_network() -> None:
+    """Link matching brings the broker of the subscriber nothing that nobody there wants; the others are asked."""
+    async with Net() as net:
+        url, subscription = await line(net)
+        feed = await net.client(net.brokers["a"], name="feed")
+        assert (await _judge(url, "trades", subscription.id, {}))[1][
+            "keeps"
+        ] == "no event of its space has come to this broker lately"
+        await feed.publish("trades", [TRADE | {"price": 121.0 + at} for at in range(10)] + [TRADE | {"issue": "SAP"}])
+        code, told = await _judge(url, "trades", subscription.id, {})
+        assert code == NO_MATCH
+        assert told["keeps"] == "price < 120.0 holds for 1 of the last 11 events"
+        await feed.publish("trades", TRADE)
+        await until(lambda: net.brokers["c"].deliveries.events == 1)
+        code, told = await _judge(url, "trades", subscription.id, {})
+        assert (code, told["outcome"]) == (ARRIVES, "it has accepted 1 events")
+        assert (await _judge(url, "trades", 5, {}))[0] == UNKNOWN
+
+
+def test_what_keeps_a_predicate_from_events() -> None:
+    events = [TRADE, TRADE | {"price": 7.0}]
+    assert "contradict" in never(parse_predicate(TRADES, "price < 1 AND price > 2"), events)["keeps"]
+    both = never(parse_predicate(TRADES, "(issue = 'IBM' AND price < 1) OR volume < 5"), events)
+    assert both["keeps"] == "price < 1.0 holds for 0 OR volume <= 4 holds for 0 of the last 2 events"
+    assert both["tests"][0]["values"] == [119.5, 7.0]

@@ -28,6 +28,7 @@ from contentcast.live.links.throttle import Throttle
 from contentcast.live.links.turns import Turns
 from contentcast.live.listening import Listening
 from contentcast.live.looking.log import Log
+from contentcast.live.looking.witness import Witness
 from contentcast.live.reception import Reception
 from contentcast.live.records import MakeRecords, make_for
 from contentcast.live.serving.deliveries import Deliveries
@@ -86,7 +87,7 @@ class Broker:
         self.failed: StoreError | None = None
         """Why it cannot go on: the disk."""
         on_disk = config.data if self.is_durable else None
-        self._records = (make_records or make_for(on_disk, self._disk_failed))(self._synced)
+        self._records = (make_records or make_for(on_disk, self._disk_failed))(lambda upto: self.put(Synced(upto)))
         try:
             identity = begin_life(config.name, config.data)
         except BaseException:
@@ -98,9 +99,11 @@ class Broker:
         self.is_ready = False
         self.log = log or Log(config.log, self.name)
         self.spaces = LiveSpaces(config.limits)
-        self.deliveries = Deliveries()
+        self._loop = asyncio.get_running_loop()
+        self.witness = Witness(self._loop.time, config.limits.remembered_bytes)
+        self.deliveries = Deliveries(self.witness)
         self.serving = Serving(self, self.spaces, self.deliveries, config.limits, config.access, config.on_slow)
-        self.neighbours = Neighbours(self, config.limits, self._dialling_tls)
+        self.neighbours = Neighbours(self, config.limits, self._dialling_tls, self.witness)
         self.reception = Reception(self, self.serving, self.neighbours, self.spaces, config.limits)
         self.listening = Listening()
         self.throttle = Throttle(
@@ -109,7 +112,6 @@ class Broker:
         )
         self.inputs = self.steps = self.turns_taken = 0
         self.started_at = 0.0
-        self._loop = asyncio.get_running_loop()
         self._turns = Turns(self._loop, self._turn)
         self._arrived: deque[tuple[Connection, bytes]] = deque()
         self._told: deque[Input] = deque()
@@ -131,7 +133,7 @@ class Broker:
             Accepted: self.serving.publications.accepted,
             DeliverDurably: self.serving.durables.deliver,
             Holds: self.serving.durables.holds,
-            Account: self._account,
+            Account: lambda effect: setattr(self, "steps", self.steps + int(effect.steps.sum())),
             Changed: lambda effect: None,
         }
 
@@ -221,6 +223,7 @@ class Broker:
         self.config = replace(config, **kept)
         self._tls = tls
         self.reception.limits = config.limits
+        self.witness.memory.keep(config.limits.remembered_bytes)
         if self.durable is not None:
             self.durable.keep(keeping(config.limits))
         self.serving.reload(config.limits, config.access, config.on_slow)
@@ -273,9 +276,12 @@ class Broker:
         try:
             while True:
                 if self._told:
+                    self.witness.turns_to(self._loop.time())
                     self._route(self._told.popleft())
                 elif self._arrived:
-                    self.reception.hear(*self._arrived.popleft())
+                    connection, payload = self._arrived.popleft()
+                    self.witness.turns_to(connection.heard_at)
+                    self.reception.hear(connection, payload)
                 elif self.serving.publications.has_posts:
                     self.serving.publications.publish()
                 else:
@@ -312,6 +318,7 @@ class Broker:
 
     def received(self, input: Received) -> None:
         self.serving.publications.publish()
+        self.witness.received(input.sender, input.message)
         if isinstance(input.message, DeclaredSpaces):
             for space in input.message.spaces:
                 self.spaces.check(space)
@@ -330,17 +337,11 @@ class Broker:
             raise no_link(HOST, self.name, effect.link, self.neighbours.links)
         self.neighbours.send(peer, effect.message)
 
-    def _synced(self, upto: int) -> None:
-        self.put(Synced(upto))
-
     def _disk_failed(self, reason: StoreError) -> None:
         """What was not synced was not accepted; whoever waits for it asks again when the broker is back."""
         self.failed = reason
         self.note("stops", reason=str(reason))
         self.ended.set()
-
-    def _account(self, effect: Account) -> None:
-        self.steps += int(effect.steps.sum())
 
     # --- for links
 

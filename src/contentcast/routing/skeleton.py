@@ -17,7 +17,8 @@ Rule: a part never calls another part's `handle`; the order of the parts is the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from copy import copy
+from typing import Any, Protocol, Self
 
 from contentcast.model import EventBatch
 from contentcast.routing.contract import Effect, Input, Published, Received, Sizes
@@ -92,6 +93,12 @@ class Skeleton:
     def route(self, publish: Publish) -> list[Effect]:
         """Events that have come here, or entered here."""
         return self.local.serve(publish.events)
+
+    def rehearsal(self) -> Self:
+        """Says of events what this router would do with them, and remembers nothing of it; it takes nothing but events."""
+        made = copy(self)
+        made.publishing = Publishing(self.broker, self.setup)
+        return made
 
     def sizes(self) -> Sizes:
         found: dict[str, int] = {}

@@ -68,6 +68,15 @@ async def _look(urls: list[str], every: float, once: bool, as_json: bool, option
             await client.close()
 
 
+def _passing(told: dict[str, float]) -> tuple[str, str, str]:
+    """A meter's rate and percentiles of the last seconds."""
+    return _number(told.get("per_s"), "{:,.0f}"), _number(told.get("p50_ms")), _number(told.get("p99_ms"))
+
+
+def _number(value: float | None, form: str = "{:g}") -> str:
+    return "-" if value is None else form.format(value)
+
+
 def _picture(now: dict[str, Any], before: dict[str, Any] | None) -> Any:
     from rich import box
     from rich.console import Group
@@ -89,13 +98,31 @@ def _picture(now: dict[str, Any], before: dict[str, Any] | None) -> Any:
         f"{now['missed']:,}",
     )
     parts: list[Any] = [head]
+    if now["by_space"]:
+        spaces = Table("space", "published/s", "p50 ms", "p99 ms", "delivered/s", "p50 ms", "p99 ms", box=box.SIMPLE_HEAD)
+        for name, space in now["by_space"].items():
+            spaces.add_row(name, *(told for what in ("published", "delivered") for told in _passing(space.get(what, {}))))
+        parts.append(spaces)
     if now["links"]:
-        links = Table("link", "ms", "messages in/s", "messages out/s", "waiting bytes", box=box.SIMPLE_HEAD)
+        links = Table(
+            "link",
+            "ms",
+            "p99 ms",
+            "events out/s",
+            "p50 ms",
+            "p99 ms",
+            "messages in/s",
+            "messages out/s",
+            "waiting bytes",
+            box=box.SIMPLE_HEAD,
+        )
         for name, link in now["links"].items():
             old = (before or {}).get("links", {}).get(name, {"messages_in": 0, "messages_out": 0})
             links.add_row(
                 name,
                 f"{link['delay_ms']:g}",
+                _number(link["delay"].get("p99_ms")),
+                *_passing(link["passing"]),
                 rate(link["messages_in"], old["messages_in"]),
                 rate(link["messages_out"], old["messages_out"]),
                 f"{link['queued_bytes']:,}",

@@ -183,6 +183,11 @@ class Connection(asyncio.BufferedProtocol):
             return 0
         return self._out_bytes + self._transport.get_write_buffer_size()
 
+    @property
+    def enqueued(self) -> int:
+        """Bytes that this connection was given to send, over its whole life."""
+        return self.bytes_out + self._out_bytes
+
     def pause_reading(self) -> None:
         if self._transport is not None and self.is_open and not self._closing and self._transport.is_reading():
             self._transport.pause_reading()

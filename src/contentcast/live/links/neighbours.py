@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol
 
 from contentcast.live.links.connection import Connection
 from contentcast.live.links.dialling import BackOff, dial
+from contentcast.live.looking.witness import Witness
 from contentcast.live.settings.address import Address, AddressError, read_address
 from contentcast.live.settings.limits import LimitError, Limits
 from contentcast.model import ContentcastError
@@ -82,8 +83,9 @@ class Calling:
 
 
 class Neighbours:
-    def __init__(self, host: Host, limits: Limits, tls: Callable[[], ssl.SSLContext | None]) -> None:
+    def __init__(self, host: Host, limits: Limits, tls: Callable[[], ssl.SSLContext | None], witness: Witness) -> None:
         self._host = host
+        self._witness = witness
         self._limits = limits
         self._tls = tls
         self.links: dict[str, Peer] = {}
@@ -299,6 +301,7 @@ class Neighbours:
             known = self._frames[id(message)] = (message, frame(encode(message)))
         connection.name_spaces(spaces_of(message))
         connection.send_frame(known[1])
+        self._witness.sent(peer.name, message, connection)
 
     def turn_ends(self) -> None:
         self._frames.clear()
@@ -311,6 +314,7 @@ class Neighbours:
             return
         if broker not in self.addresses or not self.addresses[broker][1]:
             self.lost_messages += 1
+            self._witness.sent(broker, message, None)
             return
         waiting = self._waiting.get(broker)
         if waiting is None:
@@ -328,6 +332,7 @@ class Neighbours:
             return
         connection.name_spaces(spaces_of(message))
         connection.send_frame(frame(encode(Direct(message))))
+        self._witness.sent(peer.name, message, connection)
 
     async def _connect_directly(self, broker: str) -> None:
         for text in self.addresses[broker][1]:
@@ -365,7 +370,10 @@ class Neighbours:
         if beat.sent:
             peer.connection.send(Beat(heard=beat.sent))
         elif beat.heard:
-            peer.rtt_s = min(peer.rtt_s, max(0.0, now - beat.heard))
+            round_trip_s = max(0.0, now - beat.heard)
+            peer.rtt_s = min(peer.rtt_s, round_trip_s)
+            if peer.is_link:
+                self._witness.beaten(peer.name, round_trip_s)
             delay_s = _rounded(peer.rtt_s / 2)
             # A link tells its delay when it is clearly another one, so that routes do not change with every beat.
             if peer.is_link and self.links.get(peer.name) is peer and delay_s != peer.delay_s:

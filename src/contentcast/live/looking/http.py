@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from contentcast.live.looking.inspection import state
@@ -54,6 +54,11 @@ class Metrics:
         for link, each in told["links"].items():
             queued.add_metric([link], each["queued_bytes"])
         yield queued
+        for name, what, label, meters in broker.witness.meters.histograms():
+            histogram = HistogramMetricFamily(name, what, labels=[label])
+            for each, meter in sorted(meters.items()):
+                histogram.add_metric([each], meter.buckets(), sum_value=meter.seconds)
+            yield histogram
         if "durable" in told:
             for name, what in (
                 ("subscriptions", "Durable subscriptions here"),
@@ -92,7 +97,7 @@ async def serve_http(broker: Broker, where: str) -> Http:
         return web.Response(text="ready\n" if broker.is_ready else "not ready\n", status=200 if broker.is_ready else 503)
 
     async def tell_state(_: web.Request) -> web.Response:
-        return web.json_response(state(broker))
+        return web.json_response(state(broker, with_counts=True))
 
     app = web.Application()
     routes: list[tuple[str, Any]] = [("/metrics", metrics), ("/healthz", healthz), ("/readyz", readyz), ("/state", tell_state)]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from contentcast.live.looking.hops import explain, hop
+from contentcast.live.looking.counting import MOST_COUNTED, counted, judge, tell_last_events
+from contentcast.live.looking.hops import explain, hop, past
 from contentcast.live.looking.wanted import wanted
 from contentcast.live.serving.sessions import Session
 from contentcast.live.settings.access import AccessError
@@ -18,12 +19,16 @@ if TYPE_CHECKING:
     from contentcast.live.broker import Broker
 
 MOST_CLIENTS: Final = 1_000
-QUESTIONS: Final = ("state", "subscriptions", "hop", "explain", "reload")
+QUESTIONS: Final = ("state", "subscriptions", "hop", "explain", "past", "last events", "judge", "reload")
 
 
-def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
-    """What the broker is, has and does. `with_router`: all that its router knows, which may be much."""
+def state(broker: Broker, *, with_router: bool = False, with_counts: bool = False) -> dict[str, Any]:
+    """What the broker is, has and does. `with_router`: all that its router knows, which may be much.
+
+    `with_counts`: what each subscription has accepted, if they are not too many.
+    """
     serving, neighbours = broker.serving, broker.neighbours
+    now = broker.witness.clock()
     sessions = sorted(serving.sessions.values(), key=lambda each: -each.connection.queued)
     found: dict[str, Any] = {
         "broker": broker.name,
@@ -31,8 +36,10 @@ def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
         "protocol": broker.config.protocol,
         "ready": broker.is_ready,
         "listen": [str(each) for each in broker.addresses],
-        "up_s": round(broker._loop.time() - broker.started_at, 3),
+        "up_s": round(now - broker.started_at, 3),
         "spaces": sorted(broker.spaces.present),
+        "by_space": broker.witness.meters.spaces(now),
+        **broker.witness.state(),
         "published": serving.published,
         "delivered": broker.deliveries.events,
         "missed": sum(each.missed for each in sessions),
@@ -51,6 +58,7 @@ def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
                 "bytes_out": peer.connection.bytes_out,
                 "messages_in": peer.connection.frames_in,
                 "messages_out": peer.connection.frames_out,
+                **broker.witness.meters.link(name, now),
             }
             for name, peer in sorted(neighbours.links.items())
         },
@@ -70,6 +78,9 @@ def state(broker: Broker, *, with_router: bool = False) -> dict[str, Any]:
             "log_records": broker.durable.log.written,
             "lacking": broker.durable.home.lacking(),
         }
+    if with_counts and len(broker.deliveries) <= MOST_COUNTED:
+        found["counted"] = counted(broker)
+        found["never_matched"] = [each for each in found["counted"] if not each["accepted"]]
     if with_router:
         found["router"] = broker.router.state()
     return found
@@ -82,20 +93,19 @@ def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
         raise AccessError(f"{session.identity or 'who shows no identity'} may not look inside; see the right operate")
     match ask.what:
         case "state":
-            return state(broker, with_router=bool(ask.document.get("router")))
+            return state(broker, with_router=bool(ask.document.get("router")), with_counts=True)
         case "subscriptions":
-            return {"subscriptions": [_counted(broker, name, count) for name, count in broker.deliveries.accepted().items()]}
+            return {"subscriptions": counted(broker)}
         case "hop":
             return hop(broker, ask.document)
         case "reload":
             return broker.reload()
         case "explain":
             return explain(broker, ask.document)
+        case "past":
+            return past(broker, ask.document)
+        case "last events":
+            return tell_last_events(broker, ask.document)
+        case "judge":
+            return judge(broker, ask.document)
     raise ContentcastError(f"a broker can be asked for {', '.join(QUESTIONS)} or wanted, not for {ask.what!r}")
-
-
-def _counted(broker: Broker, name: str, count: int) -> dict[str, Any]:
-    standing = broker.deliveries.standing(name)
-    assert standing is not None
-    client = standing.session.name
-    return {"id": standing.id, "client": client, "space": standing.space.name, "predicate": standing.text, "accepted": count}

@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from contentcast.live.links.connection import Connection
+from contentcast.live.looking.memory import LEFT_OUT
+from contentcast.live.looking.witness import Witness
 from contentcast.live.serving.sessions import Session, Standing, sort_into
 from contentcast.routing.contract import Deliver
 from contentcast.wire.client import encode_events
@@ -36,7 +39,8 @@ class Listed(NamedTuple):
 
 
 class Deliveries:
-    def __init__(self) -> None:
+    def __init__(self, witness: Witness) -> None:
+        self._witness = witness
         self._standing: dict[str, Standing] = {}
         self._listed: dict[int, Listed] = {}
         self._accepted: dict[str, int] = {}
@@ -62,8 +66,12 @@ class Deliveries:
 
     def accepted(self) -> dict[str, int]:
         """For each subscription how many events it has accepted."""
-        self._forget_lists()
-        return {name: self._accepted.get(name, 0) for name in self._standing}
+        found = {name: self._accepted.get(name, 0) for name in self._standing}
+        for listed in self._listed.values():
+            for at in np.flatnonzero(listed.counts).tolist():
+                if listed.names[at] in found:
+                    found[listed.names[at]] += int(listed.counts[at])
+        return found
 
     def _forget_lists(self) -> None:
         for listed in self._listed.values():
@@ -87,6 +95,8 @@ class Deliveries:
         events = effect.events
         _, rows, numbers, parts = sort_into(slots, rows, numbers)
         written: dict[bytes, tuple[int, bytes]] = {}
+        places: dict[int, tuple[Connection, int]] = {}
+        before = self.events
         for slot, begin, end in parts:
             mine = rows[begin:end]
             firsts = np.flatnonzero(np.diff(mine, prepend=-1))
@@ -98,7 +108,10 @@ class Deliveries:
                 found = written[key] = encode_events(events if whole else events.take(chosen))
             pairs = np.diff(firsts, append=len(mine))
             self.events += len(chosen)
-            listed.sessions[slot].deliver(events.space, len(chosen), *found, pairs, numbers[begin:end])
+            session = listed.sessions[slot]
+            is_queued = session.deliver(events.space, len(chosen), *found, pairs, numbers[begin:end])
+            places[slot] = (session.connection, session.connection.enqueued if is_queued else LEFT_OUT)
+        self._witness.handed(effect, listed.names, listed.slots, places, self.events - before)
 
     def _find(self, subscribers: object) -> Listed:
         """Routers hand over the same list until their subscriptions change."""

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 from contentcast.language import print_predicate
 from contentcast.live.errors import LiveError
+from contentcast.live.looking.witness import Witness
 from contentcast.live.serving.numbering import durable_id
 from contentcast.live.serving.sessions import Session, Standing
 from contentcast.live.settings.limits import LimitError, Limits
@@ -72,8 +73,9 @@ class Present:
 
 
 class Durables:
-    def __init__(self, host: Host, limits: Limits) -> None:
+    def __init__(self, host: Host, limits: Limits, witness: Witness) -> None:
         self.limits = limits
+        self._witness = witness
         self._host = host
         self._present: dict[int, Present] = {}
         self._asked: dict[tuple[int, ...], deque[tuple[Session, int, dict[str, Any]]]] = {}
@@ -116,7 +118,7 @@ class Durables:
         present = Present(session, number, name, begin, begin + WINDOW_EVENTS)
         self._present[id] = present
         session.subscriptions[number] = Standing(
-            session, number, id, wanted.space, print_predicate(wanted.predicate), bool(narrowed), name
+            session, number, id, wanted.space, print_predicate(wanted.predicate), bool(narrowed), name, self._witness.clock()
         )
         session.connection.on_drained = self._drained
         self._host.handle(Resumed(id, begin, present.allowed))
@@ -217,6 +219,7 @@ class Durables:
         connection.name_spaces([effect.events.space])
         payload = encode_durable_delivery(present.number, effect.first, effect.missed, effect.events)
         connection.send_frame(frame(_DURABLE_DELIVERY + payload))
+        self._witness.handed_durably(effect, connection)
         count = len(effect.events)
         self.events += count
         present.session.delivered += count

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
+from contentcast.live.looking.witness import Witness
 from contentcast.live.serving.failing import failure
 from contentcast.live.serving.numbering import high_bits
 from contentcast.live.serving.sessions import Session
@@ -42,12 +43,17 @@ class Host(Protocol):
 
 
 class Publications:
-    def __init__(self, host: Host, access: Callable[[], Access]) -> None:
+    def __init__(self, host: Host, access: Callable[[], Access], witness: Witness) -> None:
         self._host = host
+        self._witness = witness
         self._access = access
         self.published = 0
         self._posts: dict[Space, list[tuple[Session, Post]]] = {}
-        self._durable_posts: list[tuple[Session, Post, str]] = []
+        self._since: dict[Space, float] = {}
+        """When the first of the posts came."""
+        self._durable_posts: list[tuple[Session, Post, str, float]] = []
+        self._unanswered: dict[tuple[str, int], tuple[float, str, int]] = {}
+        """Posts on their way to the disk: when each came, its space and its events."""
         self._last: OrderedDict[str, int] = OrderedDict()
         self._next_event = high_bits(host.name, host.incarnation, 63 - EVENT_BITS) << EVENT_BITS
         self._waiting: dict[str, tuple[Session, str]] = {}
@@ -68,7 +74,7 @@ class Publications:
         session.posted += len(post.events)
         if publisher and self._host.is_durable:
             self._waiting[publisher] = (session, post.publisher)
-            self._durable_posts.append((session, post, publisher))
+            self._durable_posts.append((session, post, publisher, self._witness.since))
             return
         if publisher:
             if post.number <= self._last.get(publisher, 0):
@@ -80,6 +86,7 @@ class Publications:
             if len(self._last) > KEPT_PUBLISHERS:
                 self._last.popitem(last=False)
         self._posts.setdefault(post.events.space, []).append((session, post))
+        self._since.setdefault(post.events.space, self._witness.since)
 
     def _refuse(self, session: Session, post: Post, reason: ContentcastError) -> None:
         session.connection.send(replace(failure(post.number, reason), post=True, text=post.publisher))
@@ -100,25 +107,35 @@ class Publications:
         if not self._posts:
             return
         posts, self._posts = self._posts, {}
+        since, self._since = self._since, {}
+        came = self._witness.since
         for space, posted in posts.items():
+            self._witness.turns_to(since[space])
             events = concat([post.events for _, post in posted]) if len(posted) > 1 else posted[0][1].events
+            batch = EventBatch(space, events.records, self._ids([post for _, post in posted]))
             try:
-                self._host.handle(Published(EventBatch(space, events.records, self._ids([post for _, post in posted]))))
+                self._host.handle(Published(batch))
+                self._witness.published(batch, tuple((session.name, len(post.events)) for session, post in posted))
+                self._witness.accepted(space.name, len(batch), since[space])
             except ContentcastError as reason:
                 for session, post in posted:
                     self._refuse(session, post, reason)
                 posted.clear()
             self.published += len(events) if posted else 0
+        self._witness.turns_to(came)
         self._answer_at_once(posts)
 
     def _publish_durably(self) -> None:
         posts, self._durable_posts = self._durable_posts, []
-        for session, post, publisher in posts:
+        for session, post, publisher, since in posts:
             events = EventBatch(post.events.space, post.events.records, self._ids([post]))
+            self._unanswered[publisher, post.number] = (since, events.space.name, len(events))
             try:
                 self._host.handle(Published(events, publisher, post.number))
                 self.published += len(events)
+                self._witness.published(events, ((session.name, len(events)),))
             except ContentcastError as reason:
+                del self._unanswered[publisher, post.number]
                 self._refuse(session, post, reason)
 
     def _ids(self, posts: list[Post]) -> pa.Array:
@@ -145,6 +162,12 @@ class Publications:
     # --- with a disk
 
     def accepted(self, effect: Accepted) -> None:
+        """It stands before what the router does with the events once they are on disk."""
+        came = self._unanswered.pop((effect.publisher, effect.number), None)
+        if came is not None:
+            since, space, count = came
+            self._witness.turns_to(since)
+            self._witness.accepted(space, count, since)
         before = self._answers.get(effect.publisher)
         if before is not None and before.duplicate != effect.duplicate:
             self._answer(before)

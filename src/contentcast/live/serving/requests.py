@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from contentcast.language import parse_many, parse_predicate, print_predicate
 from contentcast.live.greeting import MOST_NAME_CHARACTERS
 from contentcast.live.links.connection import Connection
+from contentcast.live.looking.witness import Witness
 from contentcast.live.serving import durables, publications
 from contentcast.live.serving.deliveries import Deliveries
 from contentcast.live.serving.durables import Durables
@@ -71,6 +72,9 @@ class Host(durables.Host, publications.Host, Protocol):
 
     def answer(self, session: Session, ask: Ask) -> dict[str, Any]: ...
 
+    @property
+    def witness(self) -> Witness: ...
+
 
 class Serving:
     def __init__(
@@ -83,8 +87,8 @@ class Serving:
         self.access = access
         self.on_slow: OnSlow = on_slow
         self.sessions: dict[str, Session] = {}
-        self.publications = Publications(host, lambda: self.access)
-        self.durables = Durables(host, limits)
+        self.publications = Publications(host, lambda: self.access, host.witness)
+        self.durables = Durables(host, limits, host.witness)
         self._next_subscription = high_bits(host.name, host.incarnation, 63 - SUBSCRIPTION_BITS) << SUBSCRIPTION_BITS
         self._handlers: Mapping[type[Message], Callable[[Session, Any], None]] = {
             Subscribe: self._subscribe,
@@ -205,9 +209,10 @@ class Serving:
         batch, told = self._read_predicates(session, space, message)
         self._host.handle(Subscribed(batch))
         ids = told["ids"]
+        now = self._host.witness.clock()
         for number, text, at in zip(message.numbers, message.predicates, ids, strict=True):
             shown = told["narrowed"].get(number, text)
-            standing = Standing(session, number, at, space, shown, number in told["narrowed"])
+            standing = Standing(session, number, at, space, shown, number in told["narrowed"], at=now)
             session.subscriptions[number] = standing
             self._deliveries.take(_router_name(session, at), standing)
         session.connection.send(Done(message.request, {"ids": ids, "narrowed": told["narrowed"]}))

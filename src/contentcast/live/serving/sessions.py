@@ -36,6 +36,8 @@ class Standing:
     narrowed: bool = False
     durable: str = ""
     """The name of a durable one."""
+    at: float = 0.0
+    """When it was made, by the clock of the event loop."""
 
 
 @dataclass(eq=False)
@@ -61,22 +63,23 @@ class Session:
     tokens: float = 0.0
     tokens_at: float = 0.0
 
-    def deliver(self, space: Space, count: int, form: int, written: bytes, pairs: Ints, numbers: Ints) -> None:
-        """Hands over events that are encoded already, or does with a slow client what was agreed."""
+    def deliver(self, space: Space, count: int, form: int, written: bytes, pairs: Ints, numbers: Ints) -> bool:
+        """Hands over events that are encoded already, or does with a slow client what was agreed: then they are left out."""
         connection = self.connection
         queued = connection.queued
         if self.paused and queued:
             self._leave_out(count)
-            return
+            return False
         self.paused = False
         if queued + len(written) > self.limits.client_queue_bytes and queued:
             self._slow(count)
-            return
+            return False
         connection.name_spaces([space])
         payload = encode_delivery(count, form, written, pairs, numbers, self._untold)
         self._untold = 0
         self.delivered += count
         connection.send_frame(frame(_DELIVERY + payload))
+        return True
 
     def _slow(self, count: int) -> None:
         match self.on_slow:

@@ -52,6 +52,8 @@ class Limits:
     dead_after_s: float = 2.5
     """A broker that was silent for so long is taken for dead."""
     client_dead_after_s: float = 30.0
+    remembered_bytes: int = 32 * MIB
+    """What is remembered of the last events, for `contentcast why`; 0: nothing."""
     drain_s: float = 5.0
     """How long a broker that stops waits for what it has still to send."""
 

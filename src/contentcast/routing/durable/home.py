@@ -219,6 +219,19 @@ class Home:
     def count(self) -> int:
         return len(self._held)
 
+    def ids(self) -> list[int]:
+        return sorted(self._held)
+
+    def numbers_of(self, event: int) -> list[tuple[int, int, bool]]:
+        """The subscriptions for which an event waits: id, the event's number, and whether it was handed to a client."""
+        return [
+            (number, batch.first + int(row), held.present and batch.first + int(row) <= held.given)
+            for number, held in sorted(self._held.items())
+            for batch in held.batches()
+            for row in np.flatnonzero(batch.events.ids.to_numpy() == event)
+            if batch.first + int(row) > held.said
+        ]
+
     def ask_later(self, now: float) -> list[Effect]:
         """While somebody is lacking he is asked now and then: what he was told, or his answer, may be lost."""
         lacking = self.lacking()

@@ -35,6 +35,7 @@ from contentcast.wire import Publish
 from contentcast.wire.checkpoints import Owed, Stripped, Tables
 from contentcast.wire.client import PASSING
 from contentcast.wire.durable import NONE, Custody, DurableInterest, Have, InForce, Kept, Wanted, check_rows
+from contentcast.wire.fields import Ints
 
 RESEND: Final = "durable resend"
 """The timer of this part; what it is about is the home."""
@@ -262,6 +263,17 @@ class Origin:
         effects: list[Effect] = [SendTo(name, home.waiting[at]) for at in range(home.sent, upto)]
         home.sent = max(home.sent, upto)
         return [*effects, *home.patience.wait(now, can_hear)]
+
+    def owes(self, event: int) -> list[tuple[str, int, Ints]]:
+        """The homes that have not said that they have an event: each with the position, and the subscriptions it is for."""
+        found = []
+        for name, home in sorted(self.homes.items()):
+            for custody in home.waiting:
+                assert custody.publish is not None
+                rows = np.flatnonzero(custody.publish.events.ids.to_numpy() == event)
+                if len(rows):
+                    found.append((name, custody.position, custody.ids[np.isin(custody.rows, rows)]))
+        return found
 
     # --- limits
 

@@ -16,8 +16,9 @@ Rule: every subscription is renewed before it expires, so that whatever was lost
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -165,6 +166,18 @@ class Overlay:
                 return self.spaces.handle(input, now)
             case _:
                 return self.local.handle(input, now)
+
+    def rehearsal(self) -> Self:
+        """Says of events what this router would do with them, and remembers nothing of it; it takes nothing but events.
+
+        Notices that would be gathered for a while are told at once.
+        """
+        made = copy(self)
+        made.publishing = Publishing(self.broker, self.setup)
+        made.post = Post(self.setup.incarnation)
+        made._delivered = Seen()
+        made._notify, made._learn_s = "at-once", 0.0
+        return made
 
     # --- life and time
 

@@ -16,6 +16,8 @@ goes on. While brokers disagree about the network it may be asked twice; what it
 
 from __future__ import annotations
 
+from typing import Self
+
 from contentcast.matching.summaries import EXACT, Precision
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Account, Effect, Input, Published, Received, SendTo
@@ -69,6 +71,12 @@ class Summaries(Skeleton):
                 return [SendTo(sender, Arrived(number)), *self._come(publish, now)]
             case _:
                 return [*super().handle(input, now), *self._rescue(now)]
+
+    def rehearsal(self) -> Self:
+        made = super().rehearsal()
+        made.handing = Handing(self.setup.incarnation, self._delay_s)
+        made._examined = Seen()
+        return made
 
     def _enter(self, publish: Publish, now: float) -> list[Effect]:
         self._examined.fresh(publish)
