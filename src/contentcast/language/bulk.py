@@ -26,25 +26,9 @@ from contentcast.language.grammar import read_tree
 from contentcast.language.operands import NotRead
 from contentcast.language.parser import MOST_CHARS, check_length, parse_predicate, too_deep
 from contentcast.language.quick import quick_tree
+from contentcast.model.predicates import tree as nodes
+from contentcast.model.predicates.normalise import normalise
 from contentcast.model.predicates.table import PredicateTable, TableBuilder
-from contentcast.model.predicates.tree import (
-    And,
-    Between,
-    Compare,
-    Exists,
-    ForAll,
-    In,
-    InCidr,
-    Like,
-    Lowered,
-    Not,
-    Or,
-    Rlike,
-    Sized,
-    TextTest,
-    Tree,
-    normalise,
-)
 from contentcast.model.space import Space
 from contentcast.model.values.keys import KEYED, NO_FLOAT, float_keys, key_ends
 
@@ -67,7 +51,7 @@ MOST_KEPT: Final = 500_000
 """Characters of shapes whose trees are kept between calls: subscriptions that come a thousand at a time have the shapes of the
 last thousand. A tree takes some hundred bytes for a character."""
 _KEPT: Final = [0]
-_TREES: Final[dict[tuple[Space, str], Tree]] = {}
+_TREES: Final[dict[tuple[Space, str], nodes.Tree]] = {}
 _LONGEST_SHAPE: Final = 1_000
 """A longer shape has its texts read one by one: a pattern with a group for each of its literals would be more than RE2 compiles
 (20,000 strings in an IN list), and long texts of one shape are rare."""
@@ -219,7 +203,7 @@ def _add_text(builder: TableBuilder, row: int, text: str, on_error: str, most_ch
         _fail(builder, row, error, on_error)
 
 
-def _shape_tree(space: Space, example: str, found: list[re.Match[str]]) -> Tree | None:
+def _shape_tree(space: Space, example: str, found: list[re.Match[str]]) -> nodes.Tree | None:
     """The example's tree with slots for its literals; None if it does not parse or a literal would not be accounted for."""
     index_at = {each.start(): index for index, each in enumerate(found)}
     slots: set[int] = set()
@@ -259,7 +243,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def _conjunction_columns(
-    space: Space, tree: Tree, literal_columns: list[pa.Array]
+    space: Space, tree: nodes.Tree, literal_columns: list[pa.Array]
 ) -> tuple[dict[str, Column], Mask, Mask] | None:
     """What the rows ask of each attribute; which rows must be parsed singly; which rows nothing satisfies."""
     tests = _plain_tests(space, tree)
@@ -285,14 +269,14 @@ def _conjunction_columns(
     return wanted, doubtful, empty & ~doubtful
 
 
-def _plain_tests(space: Space, tree: Tree) -> list[tuple[str, str, Slot]] | None:
+def _plain_tests(space: Space, tree: nodes.Tree) -> list[tuple[str, str, Slot]] | None:
     """The tests of a conjunction, if each compares a number with a slot, or asks of a string, once, which value it is."""
     found: list[tuple[str, str, Slot]] = []
-    for test in tree.parts if isinstance(tree, And) else (tree,):
+    for test in tree.parts if isinstance(tree, nodes.And) else (tree,):
         match test:
-            case Compare(name, op, Slot() as slot) if op in ("=", "<", "<=", ">", ">="):
+            case nodes.Compare(name, op, Slot() as slot) if op in ("=", "<", "<=", ">", ">="):
                 found.append((name, op, slot))
-            case Between(name, Slot() as low, Slot() as high):
+            case nodes.Between(name, Slot() as low, Slot() as high):
                 found += [(name, ">=", low), (name, "<=", high)]
             case _:
                 return None
@@ -347,7 +331,7 @@ def _chosen(column: Column, rows: Mask) -> Column:
 
 def _fill_each(
     builder: TableBuilder,
-    tree: Tree,
+    tree: nodes.Tree,
     columns: list[pa.Array],
     texts: pa.Array,
     rows: Ints,
@@ -363,27 +347,27 @@ def _fill_each(
             _add_rows(builder, texts.slice(at, 1), rows[at : at + 1], on_error, most_chars)
 
 
-def _filler(tree: Tree) -> Callable[[list[str]], Tree]:
+def _filler(tree: nodes.Tree) -> Callable[[list[str]], nodes.Tree]:
     """What makes a tree of a row's literals, where the given one has slots for them."""
     match tree:
-        case And(parts) | Or(parts):
+        case nodes.And(parts) | nodes.Or(parts):
             fillers, whole = [_filler(part) for part in parts], type(tree)
             return lambda raws: whole(tuple(fill(raws) for fill in fillers))
-        case Not(part):
+        case nodes.Not(part):
             fill = _filler(part)
-            return lambda raws: Not(fill(raws))
-        case Lowered(test) | Sized(test):
+            return lambda raws: nodes.Not(fill(raws))
+        case nodes.Lowered(test) | nodes.Sized(test):
             inner, around = _filler(test), type(tree)
             return lambda raws: around(inner(raws))  # type: ignore[arg-type]
-        case Exists(name, element, predicate) | ForAll(name, element, predicate):
+        case nodes.Exists(name, element, predicate) | nodes.ForAll(name, element, predicate):
             fill, of = _filler(predicate), type(tree)
             return lambda raws: of(name, element, fill(raws))
-        case Compare() | TextTest() | Between() | Like() | Rlike() | InCidr():
+        case nodes.Compare() | nodes.TextTest() | nodes.Between() | nodes.Like() | nodes.Rlike() | nodes.InCidr():
             given = [getattr(tree, each.name) for each in fields(tree)]
             sort = type(tree)
             return lambda raws: sort(*(_read(each, raws) if isinstance(each, Slot) else each for each in given))
-        case In(name, values):
-            return lambda raws: In(name, tuple(_read(each, raws) if isinstance(each, Slot) else each for each in values))
+        case nodes.In(name, values):
+            return lambda raws: nodes.In(name, tuple(_read(each, raws) if isinstance(each, Slot) else each for each in values))
     return lambda raws: tree
 
 

@@ -32,25 +32,8 @@ from contentcast.language.value_reader import (
     checked_constant,
     read_plain,
 )
+from contentcast.model.predicates import tree as nodes
 from contentcast.model.predicates.spelling import ELEMENT
-from contentcast.model.predicates.tree import (
-    And,
-    Between,
-    Compare,
-    Constant,
-    Exists,
-    ForAll,
-    In,
-    InCidr,
-    IsNull,
-    IsTruth,
-    Like,
-    Not,
-    Or,
-    Rlike,
-    TextTest,
-    Tree,
-)
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Kind, Value
 from contentcast.model.values.patterns import tokens_of
@@ -59,14 +42,15 @@ MOST_TESTS: Final = 8_192
 """Tests of one predicate: each takes 10 to 50 microseconds on its way to the normal form. A list after IN is one test."""
 
 _OPS: Final = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<=>": "<=>"}
-_MIRRORED: Final = {"=": "=", "<>": "<>", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TEXT_TESTS: Final = frozenset({"startswith", "endswith", "contains"})
 _LIST_TESTS: Final = frozenset({"array_contains", "arrays_overlap", "exists", "forall"})
 _REGEX_WORDS: Final = ("rlike", "regexp", "regexp_like")
 _AFTER_ATTRIBUTE: Final = frozenset({"not", "in", "between", "like", "ilike", "rlike", "regexp", "is"})
 
 
-def read_tree(space: Space, text: str, read_literal: ReadLiteral | None = None, most_tests: int | None = MOST_TESTS) -> Tree:
+def read_tree(
+    space: Space, text: str, read_literal: ReadLiteral | None = None, most_tests: int | None = MOST_TESTS
+) -> nodes.Tree:
     """The tree of a text, or `NotRead`."""
     return _Text(space, text, read_literal or read_plain).tree(most_tests)
 
@@ -79,11 +63,11 @@ class _Text(ValueReader):
 
     # --- either, both, negated
 
-    def tree(self, most_tests: int | None) -> Tree:
-        waiting: list[tuple[list[Tree], list[Tree], bool]] = []
+    def tree(self, most_tests: int | None) -> nodes.Tree:
+        waiting: list[tuple[list[nodes.Tree], list[nodes.Tree], bool]] = []
         tests = 0
-        either: list[Tree] = []
-        both: list[Tree] = []
+        either: list[nodes.Tree] = []
+        both: list[nodes.Tree] = []
         while True:
             negated = self._nots()
             if self._opens():
@@ -104,11 +88,11 @@ class _Text(ValueReader):
                 both.append(_not(operand) if negated else operand)
                 if self.take("and"):
                     break
-                either.append(both[0] if len(both) == 1 else And(tuple(both)))
+                either.append(both[0] if len(both) == 1 else nodes.And(tuple(both)))
                 both = []
                 if self.take("or"):
                     break
-                operand = either[0] if len(either) == 1 else Or(tuple(either))
+                operand = either[0] if len(either) == 1 else nodes.Or(tuple(either))
                 if not waiting:
                     if self.inside and self.sort == "sign" and self.word == ")":
                         return operand
@@ -149,7 +133,7 @@ class _Text(ValueReader):
 
     # --- tests
 
-    def _test(self) -> Tree:
+    def _test(self) -> nodes.Tree:
         if self.sort == "word":
             if self.word in _TEXT_TESTS:
                 return self._text_test(self.word)
@@ -166,13 +150,13 @@ class _Text(ValueReader):
         operand = self.operand()
         return operand.tested(self._of_one(operand.name, operand.kind))
 
-    def _of_one(self, name: str, kind: Kind) -> Tree:
+    def _of_one(self, name: str, kind: Kind) -> nodes.Tree:
         if kind.element is not None and not (self.sort == "word" and self.word == "is"):
             raise Wrong(self.start, f"{name} is {kind.article}; {_how_to_ask(name, kind, self.word)}")
         if self.sort == "op":
             op = _OPS[self.word]
             self.step()
-            return Compare(name, op, self.value(name, kind))
+            return nodes.Compare(name, op, self.value(name, kind))
         if self.sort != "word":
             return self._bare(name, kind)
         negated = self.take("not")
@@ -183,13 +167,13 @@ class _Text(ValueReader):
             return self._bare(name, kind)
         return _not(found) if negated else found
 
-    def _tested(self, name: str, kind: Kind) -> Tree | None:
+    def _tested(self, name: str, kind: Kind) -> nodes.Tree | None:
         if self.take("in"):
-            return In(name, self.values(name, kind))
+            return nodes.In(name, self.values(name, kind))
         if self.take("between"):
             low = self.value(name, kind)
             self.want("and")
-            return Between(name, low, self.value(name, kind))
+            return nodes.Between(name, low, self.value(name, kind))
         if self.take("like"):
             return self._like(name, kind)
         if self.take("ilike"):
@@ -198,46 +182,46 @@ class _Text(ValueReader):
             return self._rlike(name, kind)
         return self._is(name, kind) if self.take("is") else None
 
-    def _bare(self, name: str, kind: Kind) -> Tree:
+    def _bare(self, name: str, kind: Kind) -> nodes.Tree:
         if kind.name != "bool":
             raise NotRead(self.start, f"{name} is {kind.article}, not a condition; compare it with a value")
-        return Compare(name, "=", True)
+        return nodes.Compare(name, "=", True)
 
-    def _constant(self) -> Tree:
+    def _constant(self) -> nodes.Tree:
         truth = CONSTANTS[self.word]
         start = self.start
         self.step()
         if self.sort == "op":
             return self._mirrored(lambda name, kind: checked_constant(truth, kind, start))
-        return Constant(truth)
+        return nodes.Constant(truth)
 
-    def _mirrored(self, value: Callable[[str, Kind], Value]) -> Tree:
+    def _mirrored(self, value: Callable[[str, Kind], Value]) -> nodes.Tree:
         if self.sort != "op":
             raise self.expected("a comparison; a literal alone is not a test")
-        op = _MIRRORED[_OPS[self.word]]
+        op = nodes.MIRRORED[_OPS[self.word]]
         self.step()
         operand = self.operand()
         if operand.kind.element is not None:
             raise Wrong(
                 operand.start, f"{operand.name} is {operand.kind.article}; {_how_to_ask(operand.name, operand.kind, '=')}"
             )
-        return operand.tested(Compare(operand.name, op, value(operand.name, operand.kind)))
+        return operand.tested(nodes.Compare(operand.name, op, value(operand.name, operand.kind)))
 
-    def _is(self, name: str, kind: Kind) -> Tree:
+    def _is(self, name: str, kind: Kind) -> nodes.Tree:
         negated = self.take("not")
-        found: Tree
+        found: nodes.Tree
         if self.take("null"):
-            found = IsNull(name)
+            found = nodes.IsNull(name)
         elif self.take("distinct", "from"):
-            found, negated = Compare(name, "<=>", self.value(name, kind)), not negated
+            found, negated = nodes.Compare(name, "<=>", self.value(name, kind)), not negated
         elif self.word in ("true", "false") and self.sort == "word" and kind.name == "bool":
-            found = IsTruth(name, self.word == "true")
+            found = nodes.IsTruth(name, self.word == "true")
             self.step()
         else:
             raise self.expected("[NOT] NULL, or TRUE or FALSE of a bool")
         return _not(found) if negated else found
 
-    def _like(self, name: str, kind: Kind) -> Tree:
+    def _like(self, name: str, kind: Kind) -> nodes.Tree:
         if kind.name != "string":
             raise NotRead(self.start, f"LIKE asks of a string; {name} is {kind.article}")
         start = self.start
@@ -255,28 +239,28 @@ class _Text(ValueReader):
                 tokens_of(pattern, escape)
             except ValueError as reason:
                 raise NotRead(start, str(reason)) from None
-        return Like(name, pattern, escape)
+        return nodes.Like(name, pattern, escape)
 
-    def _ilike(self, name: str, kind: Kind) -> Tree:
+    def _ilike(self, name: str, kind: Kind) -> nodes.Tree:
         """`lower(name) LIKE` the small letters of the pattern, which is what Spark makes of it."""
         start = self.start
         like = self._like(name, kind)
-        assert isinstance(like, Like)
+        assert isinstance(like, nodes.Like)
         if like.pattern is not None and not isinstance(like.pattern, str):
             raise NotRead(start, "the pattern of ILIKE is read on its own")
         if like.escape.lower() != like.escape:
             raise Wrong(start, f"ILIKE reads small letters only, so {like.escape!r} cannot be its escape character")
-        return lowered(Like(name, None if like.pattern is None else like.pattern.lower(), like.escape), start)
+        return lowered(nodes.Like(name, None if like.pattern is None else like.pattern.lower(), like.escape), start)
 
-    def _rlike(self, name: str, kind: Kind) -> Tree:
+    def _rlike(self, name: str, kind: Kind) -> nodes.Tree:
         if kind.name != "string":
             raise Wrong(self.start, f"RLIKE asks of a string; {name} is {kind.article}")
         start, raw = self.start, self.word
         expression = self.value(name, kind)
         check_regex(expression, start, raw)
-        return Rlike(name, expression)
+        return nodes.Rlike(name, expression)
 
-    def _list_test(self, how: str) -> Tree:
+    def _list_test(self, how: str) -> nodes.Tree:
         self.step()
         self.want("(")
         start = self.start
@@ -290,19 +274,19 @@ class _Text(ValueReader):
             value = self.value(name, element)
             if value is None:
                 raise Wrong(start, f"no list is known to contain NULL; write exists({quote_name(name)}, t -> t IS NULL)")
-            found: Tree = Exists(name, ELEMENT, Compare(ELEMENT, "=", value))
+            found: nodes.Tree = nodes.Exists(name, ELEMENT, nodes.Compare(ELEMENT, "=", value))
         elif how == "arrays_overlap":
             if not self.take("array"):
                 raise Wrong(
                     self.start, f"arrays_overlap takes a list of literals; write arrays_overlap({quote_name(name)}, array(...))"
                 )
-            found = Exists(name, ELEMENT, In(ELEMENT, self.values(name, element)))
+            found = nodes.Exists(name, ELEMENT, nodes.In(ELEMENT, self.values(name, element)))
         else:
             found = self._of_elements(how, name, element)
         self.want(")")
         return found
 
-    def _of_elements(self, how: str, name: str, element: Kind) -> Tree:
+    def _of_elements(self, how: str, name: str, element: Kind) -> nodes.Tree:
         """`t -> predicate of t`, read by a reader of its own that knows t alone."""
         if self.sort not in ("word", "quoted"):
             raise Wrong(self.start, f"expected a name for the elements; write {how}({quote_name(name)}, t -> t = ...)")
@@ -315,9 +299,9 @@ class _Text(ValueReader):
         inner.kinds = inner.space.kinds
         predicate = inner.tree(MOST_TESTS)
         self.at, self.start, self.sort, self.word = inner.at, inner.start, inner.sort, inner.word
-        return (Exists if how == "exists" else ForAll)(name, called, predicate)
+        return (nodes.Exists if how == "exists" else nodes.ForAll)(name, called, predicate)
 
-    def _text_test(self, how: str) -> Tree:
+    def _text_test(self, how: str) -> nodes.Tree:
         self.step()
         self.want("(")
         operand = self.operand()
@@ -331,9 +315,9 @@ class _Text(ValueReader):
             start = self.start
             network = self.value(name, kind)
             check_network(network, start)
-            found = InCidr(name, network)
+            found = nodes.InCidr(name, network)
         else:
-            found = TextTest(name, how, self.value(name, kind))
+            found = nodes.TextTest(name, how, self.value(name, kind))
         self.want(")")
         return operand.tested(found)
 
@@ -345,5 +329,5 @@ def _how_to_ask(name: str, kind: Kind, word: str) -> str:
     return f"write exists({shown}, t -> ...), forall({shown}, t -> ...) or size({shown}) > ..., with a test of t"
 
 
-def _not(part: Tree) -> Tree:
-    return part.part if isinstance(part, Not) else Not(part)
+def _not(part: nodes.Tree) -> nodes.Tree:
+    return part.part if isinstance(part, nodes.Not) else nodes.Not(part)

@@ -16,22 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from contentcast.model.predicates.tree import (
-    And,
-    Between,
-    Compare,
-    Constant,
-    In,
-    IsNull,
-    Like,
-    Lowered,
-    Not,
-    Or,
-    Sized,
-    TextTest,
-    Tree,
-    test_constraint,
-)
+from contentcast.model.predicates import tree as nodes
+from contentcast.model.predicates.test_constraints import test_constraint
 from contentcast.model.values.kinds import INT, Kind, Value
 from contentcast.model.values.networks import InNetwork, NetworkError
 from contentcast.model.values.regular import Regex
@@ -106,82 +92,82 @@ class Operand:
             raise Wrong(self.start, "coalesce takes no sizes; write the cases with IS NULL, AND and OR")
         return replace(self, default=value)
 
-    def tested(self, test: Tree) -> Tree:
+    def tested(self, test: nodes.Tree) -> nodes.Tree:
         """The test, which is written for the first name, of the operand."""
         if self.size:
             return _sized(test, self.start)
         if self.names == ((self.name, False),) and self.default is None:
             return test
-        cases: list[Tree] = []
-        absent: list[Tree] = []
+        cases: list[nodes.Tree] = []
+        absent: list[nodes.Tree] = []
         for name, small in self.names:
             mine = _renamed(test, self.name, name)
             mine = lowered(mine, self.start) if small else mine
             if len(self.names) == 1 and self.default is None:
                 return mine
-            cases.append(And((*absent, Not(IsNull(name)), mine)))
-            absent.append(IsNull(name))
-        cases.append(And((*absent, Constant(_truth(test, self.kind, self.default)))))
-        return Or(tuple(cases))
+            cases.append(nodes.And((*absent, nodes.Not(nodes.IsNull(name)), mine)))
+            absent.append(nodes.IsNull(name))
+        cases.append(nodes.And((*absent, nodes.Constant(_truth(test, self.kind, self.default)))))
+        return nodes.Or(tuple(cases))
 
 
-def _renamed(tree: Tree, before: str, after: str) -> Tree:
+def _renamed(tree: nodes.Tree, before: str, after: str) -> nodes.Tree:
     match tree:
-        case Not(part):
-            return Not(_renamed(part, before, after))
-        case Lowered(test):
-            return Lowered(replace(test, attribute=after))
-        case And(parts) | Or(parts):
+        case nodes.Not(part):
+            return nodes.Not(_renamed(part, before, after))
+        case nodes.Lowered(test):
+            return nodes.Lowered(replace(test, attribute=after))
+        case nodes.And(parts) | nodes.Or(parts):
             return type(tree)(tuple(_renamed(part, before, after) for part in parts))
-        case Constant() | Sized():
+        case nodes.Constant() | nodes.Sized():
             return tree
     return replace(tree, attribute=after)
 
 
-def _truth(tree: Tree, kind: Kind, value: Value | None) -> bool | None:
+def _truth(tree: nodes.Tree, kind: Kind, value: Value | None) -> bool | None:
     """What a test of one attribute says of a value."""
     match tree:
-        case Not(part):
+        case nodes.Not(part):
             found = _truth(part, kind, value)
             return None if found is None else not found
-        case Constant(truth):
+        case nodes.Constant(truth):
             return truth
-        case And(parts) | Or(parts):
+        case nodes.And(parts) | nodes.Or(parts):
             truths = [_truth(part, kind, value) for part in parts]
-            decisive = isinstance(tree, Or)
+            decisive = isinstance(tree, nodes.Or)
             return decisive if decisive in truths else None if None in truths else not decisive
     return True if test_constraint(kind, tree, True).accepts(value) else False if _is_false(tree, kind, value) else None
 
 
-def _is_false(tree: Tree, kind: Kind, value: Value | None) -> bool:
-    assert not isinstance(tree, (Not, And, Or, Constant))
+def _is_false(tree: nodes.Tree, kind: Kind, value: Value | None) -> bool:
+    assert not isinstance(tree, (nodes.Not, nodes.And, nodes.Or, nodes.Constant))
     return test_constraint(kind, tree, False).accepts(value)
 
 
-def lowered(tree: Tree, start: int) -> Tree:
+def lowered(tree: nodes.Tree, start: int) -> nodes.Tree:
     """The test, of the small letters of its attribute."""
     match tree:
-        case Not(part):
-            return Not(lowered(part, start))
-        case Compare(_, op, _) if op in ("=", "<>", "<=>"):
-            return Lowered(tree)
-        case Like() | TextTest():
-            return Lowered(tree)
-        case Lowered() | IsNull():
+        case nodes.Not(part):
+            return nodes.Not(lowered(part, start))
+        case nodes.Compare(_, op, _) if op in ("=", "<>", "<=>"):
+            return nodes.Lowered(tree)
+        case nodes.Like() | nodes.TextTest():
+            return nodes.Lowered(tree)
+        case nodes.Lowered() | nodes.IsNull():
             return tree
-        case In(name, values):
-            each = tuple(Lowered(Compare(name, "=", value)) for value in values)
-            return each[0] if len(each) == 1 else Or(each)
+        case nodes.In(name, values):
+            each = tuple(nodes.Lowered(nodes.Compare(name, "=", value)) for value in values)
+            return each[0] if len(each) == 1 else nodes.Or(each)
     raise Wrong(start, "lower(...) is compared by = <> <=> IN LIKE startswith endswith contains; RLIKE ignores case with (?i)")
 
 
-def _sized(tree: Tree, start: int) -> Tree:
+def _sized(tree: nodes.Tree, start: int) -> nodes.Tree:
     match tree:
-        case Not(part):
-            return Not(_sized(part, start))
-        case Compare() | Between() | In():
-            return Sized(tree)
-        case IsNull():
+        case nodes.Not(part):
+            return nodes.Not(_sized(part, start))
+        case nodes.Compare() | nodes.Between() | nodes.In():
+            return nodes.Sized(tree)
+        case nodes.IsNull():
             return tree
     raise Wrong(start, "a size is compared with ints by = <> < <= > >= <=> BETWEEN and IN")
 

@@ -17,8 +17,9 @@ from contentcast.language.grammar import MOST_TESTS, read_tree
 from contentcast.language.operands import NotRead, Wrong
 from contentcast.language.sqlglot_reader import Reader
 from contentcast.model.errors import TooManyConjunctions
+from contentcast.model.predicates.normalise import normalise
 from contentcast.model.predicates.predicate import Predicate
-from contentcast.model.predicates.tree import Tree, normalise
+from contentcast.model.predicates.tree import Tree
 from contentcast.model.space import Space
 
 _BRACKETS: Final = re.compile(r"[(\[{)\]}]")

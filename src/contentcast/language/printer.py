@@ -8,28 +8,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+from contentcast.model.predicates import tree as nodes
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.predicates.spelling import spell
-from contentcast.model.predicates.tree import (
-    And,
-    Between,
-    Compare,
-    Constant,
-    Exists,
-    ForAll,
-    In,
-    InCidr,
-    IsNull,
-    IsTruth,
-    Like,
-    Lowered,
-    Not,
-    Or,
-    Rlike,
-    Sized,
-    TextTest,
-    Tree,
-)
 from contentcast.model.values.kinds import Value
 
 # Words that would not be read as a name; a name that is not plain, or is one of these, goes in back-ticks.
@@ -193,24 +174,24 @@ def print_predicate(predicate: Predicate) -> str:
     return print_tree(spell(predicate))
 
 
-def print_tree(tree: Tree) -> str:
+def print_tree(tree: nodes.Tree) -> str:
     """Trees go as deep as their texts have parentheses, so what is still to be printed stands on a stack of its own.
 
     A tree stands there with how tightly what is around it holds: 0 nothing, 1 OR, 2 AND, 3 NOT.
     """
     printed: list[str] = []
-    todo: list[str | tuple[Tree, int]] = [(tree, 0)]
+    todo: list[str | tuple[nodes.Tree, int]] = [(tree, 0)]
     while todo:
         match todo.pop():
             case str(text):
                 printed.append(text)
-            case (Or(parts) | And(parts) as whole, int(binding)):
-                own, word = (1, " OR ") if isinstance(whole, Or) else (2, " AND ")
-                inside: list[str | tuple[Tree, int]] = [each for part in parts for each in (word, (part, own))][1:]
+            case (nodes.Or(parts) | nodes.And(parts) as whole, int(binding)):
+                own, word = (1, " OR ") if isinstance(whole, nodes.Or) else (2, " AND ")
+                inside: list[str | tuple[nodes.Tree, int]] = [each for part in parts for each in (word, (part, own))][1:]
                 todo += reversed(["(", *inside, ")"] if binding >= own and len(parts) > 1 else inside)
-            case (Not(IsNull() | In() | Like() | Between()) as test, _):
+            case (nodes.Not(nodes.IsNull() | nodes.In() | nodes.Like() | nodes.Between()) as test, _):
                 printed.append(_print_test(test))
-            case (Not(part), _):
+            case (nodes.Not(part), _):
                 printed.append("NOT ")
                 todo.append((part, 3))
             case (test, _):
@@ -218,42 +199,42 @@ def print_tree(tree: Tree) -> str:
     return "".join(printed)
 
 
-def _print_test(tree: Tree) -> str:
+def _print_test(tree: nodes.Tree) -> str:
     match tree:
-        case Not(IsNull(name)):
+        case nodes.Not(nodes.IsNull(name)):
             return f"{quote_name(name)} IS NOT NULL"
-        case Not(In() | Like() | Between() as test):
+        case nodes.Not(nodes.In() | nodes.Like() | nodes.Between() as test):
             head, word, rest = _in_three(test)
             return f"{head} NOT {word} {rest}"
-        case In() | Like() | Between():
+        case nodes.In() | nodes.Like() | nodes.Between():
             return " ".join(_in_three(tree))
-        case Constant(truth):
+        case nodes.Constant(truth):
             return "NULL" if truth is None else str(truth).upper()
-        case Compare(name, "=", True):
+        case nodes.Compare(name, "=", True):
             return quote_name(name)
-        case Compare(name, op, value):
+        case nodes.Compare(name, op, value):
             return f"{quote_name(name)} {op} {print_value(value)}"
-        case IsNull(name):
+        case nodes.IsNull(name):
             return f"{quote_name(name)} IS NULL"
-        case IsTruth(name, truth):
+        case nodes.IsTruth(name, truth):
             return f"{quote_name(name)} IS {str(truth).upper()}"
-        case TextTest(name, how, text):
+        case nodes.TextTest(name, how, text):
             return f"{how}({quote_name(name)}, {print_value(text)})"
-        case Rlike(name, expression):
+        case nodes.Rlike(name, expression):
             return f"{quote_name(name)} RLIKE {print_value(expression)}"
-        case InCidr(name, network):
+        case nodes.InCidr(name, network):
             return f"in_cidr({quote_name(name)}, {print_value(network)})"
-        case Lowered(test):
+        case nodes.Lowered(test):
             return _print_shown(test, f"lower({quote_name(test.attribute)})")
-        case Sized(test):
+        case nodes.Sized(test):
             return _print_shown(test, f"size({quote_name(test.attribute)})")
-        case Exists(name, element, Compare(named, "=", value)) if named == element and value is not None:
+        case nodes.Exists(name, element, nodes.Compare(named, "=", value)) if named == element and value is not None:
             return f"array_contains({quote_name(name)}, {print_value(value)})"
-        case Exists(name, element, In(named, values)) if named == element:
+        case nodes.Exists(name, element, nodes.In(named, values)) if named == element:
             return f"arrays_overlap({quote_name(name)}, array({', '.join(map(_print_typed, values))}))"
-        case Exists(name, element, predicate):
+        case nodes.Exists(name, element, predicate):
             return f"exists({quote_name(name)}, {quote_name(element)} -> {print_tree(predicate)})"
-        case ForAll(name, element, predicate):
+        case nodes.ForAll(name, element, predicate):
             return f"forall({quote_name(name)}, {quote_name(element)} -> {print_tree(predicate)})"
     raise TypeError(f"not a tree: {tree!r}")
 
@@ -264,25 +245,25 @@ def _print_typed(value: Value | None) -> str:
     return print_value(value) + suffix
 
 
-def _print_shown(test: Compare | Between | In | Like | TextTest, shown: str) -> str:
+def _print_shown(test: nodes.Compare | nodes.Between | nodes.In | nodes.Like | nodes.TextTest, shown: str) -> str:
     """With a function of the attribute in its place."""
     match test:
-        case TextTest(_, how, text):
+        case nodes.TextTest(_, how, text):
             return f"{how}({shown}, {print_value(text)})"
-        case Compare(_, op, value):
+        case nodes.Compare(_, op, value):
             return f"{shown} {op} {print_value(value)}"
-        case Like() | Between() | In():
+        case nodes.Like() | nodes.Between() | nodes.In():
             return f"{shown} {' '.join(_in_three(test)[1:])}"
 
 
-def _in_three(test: In | Like | Between) -> tuple[str, str, str]:
+def _in_three(test: nodes.In | nodes.Like | nodes.Between) -> tuple[str, str, str]:
     name = quote_name(test.attribute)
     match test:
-        case In(_, values):
+        case nodes.In(_, values):
             return name, "IN", f"({', '.join(print_value(value) for value in values)})"
-        case Between(_, low, high):
+        case nodes.Between(_, low, high):
             return name, "BETWEEN", f"{print_value(low)} AND {print_value(high)}"
-        case Like(_, pattern, escape):
+        case nodes.Like(_, pattern, escape):
             suffix = "" if escape == "\\" else f" ESCAPE {print_value(escape)}"
             return name, "LIKE", print_value(pattern) + suffix
 

@@ -16,20 +16,7 @@ from contentcast.language.errors import WHAT_IS_POSSIBLE, PredicateError
 from contentcast.language.printer import quote_name
 from contentcast.language.sqlglot_text import Dialect, SqlText
 from contentcast.model.errors import nearest
-from contentcast.model.predicates.tree import (
-    And,
-    Between,
-    Compare,
-    Constant,
-    In,
-    IsNull,
-    IsTruth,
-    Like,
-    Not,
-    Or,
-    TextTest,
-    Tree,
-)
+from contentcast.model.predicates import tree as nodes
 from contentcast.model.values.kinds import Kind, Value
 from contentcast.model.values.patterns import PatternError, tokens_of
 
@@ -42,7 +29,6 @@ _COMPARISONS: Final[dict[type[exp.Expr], str]] = {
     exp.GTE: ">=",
 }
 _COMPARISONS_ALL: Final[dict[type[exp.Expr], str]] = {**_COMPARISONS, exp.NullSafeEQ: "<=>", exp.NullSafeNEQ: "<=>"}
-_MIRRORED: Final = {"=": "=", "<>": "<>", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TEXT_TESTS: Final[dict[type[exp.Expr], str]] = {
     exp.StartsWith: "startswith",
     exp.EndsWith: "endswith",
@@ -64,21 +50,21 @@ _HOW_TO_WRITE: Final = {
 class Reader(SqlText):
     """One text on its way to a tree."""
 
-    def tree(self, node: exp.Expr) -> Tree:
+    def tree(self, node: exp.Expr) -> nodes.Tree:
         match node:
             case exp.Paren():
                 return self.tree(node.this)
             case exp.And():
-                return And(tuple(self.tree(each) for each in node.flatten(unnest=False)))
+                return nodes.And(tuple(self.tree(each) for each in node.flatten(unnest=False)))
             case exp.Or():
-                return Or(tuple(self.tree(each) for each in node.flatten(unnest=False)))
+                return nodes.Or(tuple(self.tree(each) for each in node.flatten(unnest=False)))
             case exp.Not():
                 part = self.tree(node.this)
-                return part.part if isinstance(part, Not) else Not(part)
+                return part.part if isinstance(part, nodes.Not) else nodes.Not(part)
             case exp.Boolean():
-                return Constant(bool(node.this))
+                return nodes.Constant(bool(node.this))
             case exp.Null():
-                return Constant(None)
+                return nodes.Constant(None)
             case exp.Column():
                 return self._bare(node)
             case exp.Between():
@@ -130,13 +116,13 @@ class Reader(SqlText):
             case _:
                 self._refuse_at(node, f"{_name(node)} is not part of the language{self._hint()}")
 
-    def _bare(self, node: exp.Expr) -> Tree:
+    def _bare(self, node: exp.Expr) -> nodes.Tree:
         name, kind = self._attribute(node)
         if kind.name != "bool":
             self._refuse_at(node, f"{name} is {kind.article}, not a condition; compare it with a value")
-        return Compare(name, "=", True)
+        return nodes.Compare(name, "=", True)
 
-    def _comparison(self, node: exp.Expr) -> Tree:
+    def _comparison(self, node: exp.Expr) -> nodes.Tree:
         self._only(node, "this", "expression")
         op = _COMPARISONS_ALL[type(node)]
         left, right = _unwrapped(node.this), _unwrapped(node.expression)
@@ -147,10 +133,10 @@ class Reader(SqlText):
                 right, f"an attribute is compared with a literal, not with another attribute{self._difference(left, right)}"
             )
         if isinstance(right, exp.Column):
-            left, right, op = right, left, _MIRRORED[op]
+            left, right, op = right, left, nodes.MIRRORED[op]
         name, kind = self._attribute(left)
-        test = Compare(name, op, self._value(right, name, kind))
-        return Not(test) if isinstance(node, exp.NullSafeNEQ) else test
+        test = nodes.Compare(name, op, self._value(right, name, kind))
+        return nodes.Not(test) if isinstance(node, exp.NullSafeNEQ) else test
 
     def _difference(self, left: exp.Expr, right: exp.Expr) -> str:
         """How to compare two numbers all the same."""
@@ -161,33 +147,33 @@ class Reader(SqlText):
         line = f"SELECT {names} AS difference FROM {quote_name(self.space.name)}"
         return f"; compute their difference by a transform and compare it with 0: {line}"
 
-    def _between(self, node: exp.Expr) -> Tree:
+    def _between(self, node: exp.Expr) -> nodes.Tree:
         self._only(node, "this", "low", "high")
         name, kind = self._attribute(node.this)
-        return Between(name, self._value(node.args["low"], name, kind), self._value(node.args["high"], name, kind))
+        return nodes.Between(name, self._value(node.args["low"], name, kind), self._value(node.args["high"], name, kind))
 
-    def _in(self, node: exp.Expr) -> Tree:
+    def _in(self, node: exp.Expr) -> nodes.Tree:
         if node.args.get("query") or any(isinstance(each, exp.Query) for each in node.expressions):
             self._refuse_at(node, "IN takes a list of literals, not a query")
         self._only(node, "this", "expressions")
         name, kind = self._attribute(node.this)
         if not node.expressions:
             self._refuse_at(node, "IN needs at least one value")
-        return In(name, tuple(self._value(each, name, kind) for each in node.expressions))
+        return nodes.In(name, tuple(self._value(each, name, kind) for each in node.expressions))
 
-    def _is(self, node: exp.Expr) -> Tree:
+    def _is(self, node: exp.Expr) -> nodes.Tree:
         self._only(node, "this", "expression")
         name, kind = self._attribute(node.this)
         match node.expression:
             case exp.Null():
-                return IsNull(name)
+                return nodes.IsNull(name)
             case exp.Boolean():
                 if kind.name != "bool":
                     self._refuse_at(node, f"{name} is {kind.article}; IS TRUE and IS FALSE ask of a bool")
-                return IsTruth(name, bool(node.expression.this))
+                return nodes.IsTruth(name, bool(node.expression.this))
         self._refuse_at(node, "IS goes with [NOT] NULL, TRUE or FALSE")
 
-    def _like(self, node: exp.Expr) -> Tree:
+    def _like(self, node: exp.Expr) -> nodes.Tree:
         escape_node = node.expression if isinstance(node, exp.Escape) else None
         like = node.this if isinstance(node, exp.Escape) else node
         self._only(like, "this", "expression", "negate")
@@ -198,8 +184,8 @@ class Reader(SqlText):
         pattern = self._value(like.expression, name, kind)
         if isinstance(pattern, str):
             self.check_pattern(pattern, escape, self._start(like.expression))
-        test = Like(name, pattern, escape)
-        return Not(test) if like.args.get("negate") else test
+        test = nodes.Like(name, pattern, escape)
+        return nodes.Not(test) if like.args.get("negate") else test
 
     def check_pattern(self, pattern: str, escape: str, offset: int) -> None:
         try:
@@ -207,11 +193,11 @@ class Reader(SqlText):
         except PatternError as reason:
             self._refuse(offset, str(reason))
 
-    def _text_test(self, node: exp.Expr) -> Tree:
+    def _text_test(self, node: exp.Expr) -> nodes.Tree:
         self._only(node, "this", "expression")
         how = _TEXT_TESTS[type(node)]
         name, kind = self._string_attribute(node.this, how)
-        return TextTest(name, how, self._value(node.expression, name, kind))
+        return nodes.TextTest(name, how, self._value(node.expression, name, kind))
 
     def _only(self, node: exp.Expr, *known: str) -> None:
         """Refuse whatever else sqlglot hung on a node: options that the language does not have."""

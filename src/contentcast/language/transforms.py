@@ -18,8 +18,8 @@ from contentcast.language.parser import check_length, too_deep
 from contentcast.language.printer import quote_name
 from contentcast.language.sqlglot_reader import Reader
 from contentcast.model.errors import TooManyConjunctions, nearest
+from contentcast.model.predicates.normalise import normalise
 from contentcast.model.predicates.predicate import Predicate
-from contentcast.model.predicates.tree import normalise
 from contentcast.model.space import Space
 from contentcast.model.transforms.expression import (
     CASTS,

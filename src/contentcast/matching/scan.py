@@ -14,29 +14,10 @@ import numpy as np
 
 from contentcast.matching.contract import Ints, Pairs
 from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.predicates import tree as nodes
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.predicates.spelling import tree_of
 from contentcast.model.predicates.table import PredicateTable
-from contentcast.model.predicates.tree import (
-    And,
-    Between,
-    Compare,
-    Constant,
-    Exists,
-    ForAll,
-    In,
-    InCidr,
-    IsNull,
-    IsTruth,
-    Like,
-    Lowered,
-    Not,
-    Or,
-    Rlike,
-    Sized,
-    TextTest,
-    Tree,
-)
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Value
 from contentcast.model.values.networks import InNetwork, read_address
@@ -51,7 +32,7 @@ class Scan:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self._trees: dict[int, Tree] = {}
+        self._trees: dict[int, nodes.Tree] = {}
 
     def add(self, subscription: int, predicate: Predicate) -> None:
         if subscription in self._trees:
@@ -86,53 +67,53 @@ class Scan:
         return {"subscriptions": len(self)}
 
 
-def truth(tree: Tree, event: Mapping[str, Value]) -> Truth:
+def truth(tree: nodes.Tree, event: Mapping[str, Value]) -> Truth:
     """TRUE, FALSE or None for unknown."""
     match tree:
-        case And(parts):
+        case nodes.And(parts):
             return _and(truth(part, event) for part in parts)
-        case Or(parts):
+        case nodes.Or(parts):
             return _not(_and(_not(truth(part, event)) for part in parts))
-        case Not(part):
+        case nodes.Not(part):
             return _not(truth(part, event))
-        case Constant(constant):
+        case nodes.Constant(constant):
             return constant
-        case IsNull(name):
+        case nodes.IsNull(name):
             return event.get(name) is None
-        case IsTruth(name, wanted):
+        case nodes.IsTruth(name, wanted):
             return event.get(name) is wanted
-        case Compare(name, "<=>", wanted):
+        case nodes.Compare(name, "<=>", wanted):
             value = event.get(name)
             return wanted is None if value is None else wanted is not None and value == wanted
-        case Compare(name, op, wanted):
+        case nodes.Compare(name, op, wanted):
             return _compare(event.get(name), op, wanted)
-        case Between(name, low, high):
+        case nodes.Between(name, low, high):
             value = event.get(name)
             return _and([_compare(value, ">=", low), _compare(value, "<=", high)])
-        case In(name, values):
+        case nodes.In(name, values):
             return _not(_and(_not(_compare(event.get(name), "=", each)) for each in values))
-        case Like(name, pattern, escape):
+        case nodes.Like(name, pattern, escape):
             value = event.get(name)
             return None if value is None or pattern is None else _like(pattern, escape, value)
-        case TextTest(name, how, text):
+        case nodes.TextTest(name, how, text):
             value = event.get(name)
             return None if value is None or text is None else _text_test(how, text, value)
-        case Lowered(test):
+        case nodes.Lowered(test):
             value = event.get(test.attribute)
             return truth(test, {} if value is None else {test.attribute: value.lower()})
-        case Exists(name, element, predicate):
+        case nodes.Exists(name, element, predicate):
             value = event.get(name)
             return None if value is None else _not(_and(_not(truth(predicate, {element: each})) for each in value))
-        case ForAll(name, element, predicate):
+        case nodes.ForAll(name, element, predicate):
             value = event.get(name)
             return None if value is None else _and(truth(predicate, {element: each}) for each in value)
-        case Sized(test):
+        case nodes.Sized(test):
             value = event.get(test.attribute)
             return truth(test, {} if value is None else {test.attribute: len(value)})
-        case Rlike(name, expression):
+        case nodes.Rlike(name, expression):
             value = event.get(name)
             return None if value is None or expression is None else Regex.of(expression).matches(value)
-        case InCidr(name, network):
+        case nodes.InCidr(name, network):
             value = event.get(name)
             return None if value is None or network is None else _in_network(value, network)
     raise TypeError(f"not a tree: {tree!r}")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from contentcast.model.errors import TooManyConjunctions
 from contentcast.model.predicates.constraint import Constraint
+from contentcast.model.predicates.normalise import MOST_CONJUNCTIONS
 from contentcast.model.predicates.predicate import Conjunction, Predicate, product, simplified
-from contentcast.model.predicates.tree import MOST_CONJUNCTIONS
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Value
 

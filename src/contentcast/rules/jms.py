@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final, NoReturn
 
+from contentcast.model.predicates.tree import MIRRORED
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Kind, Value
 from contentcast.rules.attributes import COMPUTED, NUMBERS, OtherKind, WrongAttribute, find_attribute, fitting
@@ -43,6 +44,7 @@ from contentcast.rules.clauses import (
 )
 from contentcast.rules.errors import RuleError
 from contentcast.rules.jms_numbers import NoNumber, computed, read_number
+from contentcast.rules.tokens import RuleTokens
 
 DEEPEST: Final = 50
 
@@ -58,7 +60,6 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _KEYWORDS: Final = frozenset({"and", "or", "not", "between", "in", "like", "escape", "is", "null", "true", "false"})
-_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -96,49 +97,27 @@ def jms_clause(space: Space, selector: str) -> Clause:
     return _Selector(space, selector).clause()
 
 
-class _Selector:
+class _Selector(RuleTokens):
     def __init__(self, space: Space, text: str) -> None:
-        self.space, self.text = space, text
-        self.at = self.start = self.depth = 0
-        self.sort = self.word = ""
-        self._step()
+        self.space = space
+        super().__init__(text, _TOKEN, _KEYWORDS, "'")
 
     def clause(self) -> Clause:
         node = self._either()
         if self.sort != "end":
-            self._refuse(self.start, f"unexpected {self.text[self.start : self.at]!r} after the selector")
+            self.refuse(self.start, f"unexpected {self.text[self.start : self.at]!r} after the selector")
         return self._condition(node)
 
     # --- tokens
 
-    def _step(self) -> None:
-        found = _TOKEN.match(self.text, self.at)
-        if found is None:
-            start = self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
-            sign = self.text[start]
-            if sign == "'":
-                self._refuse(start, "the text after ' has no closing '")
-            if sign == '"':
-                self._refuse(start, "JMS writes strings in single quotes")
-            self._refuse(start, f"unexpected {self.text[start : start + 10]!r}")
-        self.sort = found.lastgroup or ""
-        self.start, self.at = found.start(self.sort), found.end()
-        self.word = found[self.sort]
-        if self.sort == "word" and self.word.lower() in _KEYWORDS:
-            self.sort, self.word = "keyword", self.word.lower()
-
-    def _take(self, sort: str, *words: str) -> bool:
-        if self.sort != sort or self.word not in words:
-            return False
-        self._step()
-        return True
+    def refuse_sign(self, start: int) -> NoReturn:
+        if self.text[start] == '"':
+            self.refuse(start, "JMS writes strings in single quotes")
+        super().refuse_sign(start)
 
     def _want(self, sort: str, word: str) -> None:
-        if not self._take(sort, word):
-            self._refuse(self.start, f"expected {word.upper()}")
-
-    def _refuse(self, at: int, reason: str) -> NoReturn:
-        raise RuleError.in_text(self.text, at, reason)
+        if not self.take(sort, word):
+            self.refuse(self.start, f"expected {word.upper()}")
 
     # --- conditions
 
@@ -154,13 +133,13 @@ class _Selector:
         if self.sort != "keyword" or self.word != word:
             return first
         parts = [self._condition(first)]
-        while self._take("keyword", word):
+        while self.take("keyword", word):
             parts.append(self._condition(part()))
         return _Condition(join(parts), start)
 
     def _maybe_not(self) -> _Node:
         start, count = self.start, 0
-        while self._take("keyword", "not"):
+        while self.take("keyword", "not"):
             count += 1
         node = self._test()
         if not count:
@@ -176,9 +155,9 @@ class _Selector:
                 return TRUE if value else FALSE
             case _Attribute(name, kind, at):
                 if kind.name != "bool":
-                    self._refuse(at, f"{name} is {kind.article}, not a condition; compare it with a value")
+                    self.refuse(at, f"{name} is {kind.article}, not a condition; compare it with a value")
                 return compare(node.subject, "=", True)
-        self._refuse(node.at, "a literal alone is no condition; compare a property with it")
+        self.refuse(node.at, "a literal alone is no condition; compare a property with it")
 
     # --- tests
 
@@ -186,42 +165,42 @@ class _Selector:
         left = self._sum()
         if self.sort == "op":
             op, at = self.word, self.start
-            self._step()
+            self.step()
             return _Condition(self._compared(left, op, self._sum(), at), left.at)
         if self.sort != "keyword" or self.word not in ("not", "between", "in", "like", "is"):
             return left
-        if self._take("keyword", "is"):
-            without = self._take("keyword", "not")
+        if self.take("keyword", "is"):
+            without = self.take("keyword", "not")
             self._want("keyword", "null")
             subject = self._attribute(left, "IS NULL").subject
             return _Condition(is_present(subject) if without else is_absent(subject), left.at)
-        without = self._take("keyword", "not")
-        if self._take("keyword", "between"):
+        without = self.take("keyword", "not")
+        if self.take("keyword", "between"):
             found = self._between(left)
             return _Condition(negated(found) if without else found, left.at)
-        if self._take("keyword", "in"):
+        if self.take("keyword", "in"):
             return _Condition(self._in(left, without), left.at)
-        if self._take("keyword", "like"):
+        if self.take("keyword", "like"):
             found = self._like(left)
             return _Condition(negated(found) if without else found, left.at)
-        self._refuse(self.start, "expected BETWEEN, IN or LIKE after NOT")
+        self.refuse(self.start, "expected BETWEEN, IN or LIKE after NOT")
 
     def _compared(self, left: _Node, op: str, right: _Node, at: int) -> Clause:
         match left, right:
             case _Attribute(), _Literal():
                 return self._against(left, op, right)
             case _Literal(), _Attribute():
-                return self._against(right, _MIRRORED[op], left)
+                return self._against(right, MIRRORED[op], left)
             case _Literal(), _Literal():
                 return self._constants(left, op, right)
             case _Attribute(), _Attribute():
-                self._refuse(right.at, f"two properties are compared; {COMPUTED}")
-        self._refuse(at, f"{op} compares a property with a literal, not conditions")
+                self.refuse(right.at, f"two properties are compared; {COMPUTED}")
+        self.refuse(at, f"{op} compares a property with a literal, not conditions")
 
     def _against(self, attribute: _Attribute, op: str, literal: _Literal) -> Clause:
         value = self._value(attribute, literal)
         if op not in ("=", "<>") and not (attribute.kind.name in NUMBERS or attribute.kind.name == "timestamp"):
-            self._refuse(attribute.at, f"JMS compares strings and bools with = and <> alone, not with {op}")
+            self.refuse(attribute.at, f"JMS compares strings and bools with = and <> alone, not with {op}")
         return compare(attribute.subject, op, value)
 
     def _value(self, attribute: _Attribute, literal: _Literal) -> Value:
@@ -230,11 +209,11 @@ class _Selector:
             try:
                 return _EPOCH + timedelta(milliseconds=value)
             except OverflowError:
-                self._refuse(literal.at, f"{value} milliseconds since 1970 are outside the years 1 to 9999")
+                self.refuse(literal.at, f"{value} milliseconds since 1970 are outside the years 1 to 9999")
         try:
             return fitting(attribute.name, attribute.kind, value)
         except OtherKind as reason:
-            self._refuse(literal.at, str(reason))
+            self.refuse(literal.at, str(reason))
 
     def _constants(self, left: _Literal, op: str, right: _Literal) -> Clause:
         one, other = left.value, right.value
@@ -242,7 +221,7 @@ class _Selector:
         if sort != other_sort:
             return FALSE  # JMS: values of different types compare as false
         if sort != "number" and op not in ("=", "<>"):
-            self._refuse(left.at, f"JMS compares strings and bools with = and <> alone, not with {op}")
+            self.refuse(left.at, f"JMS compares strings and bools with = and <> alone, not with {op}")
         return TRUE if _COMPARED[op](one, other) else FALSE
 
     def _between(self, left: _Node) -> Clause:
@@ -261,10 +240,10 @@ class _Selector:
         values: list[Value] = []
         while True:
             if self.sort != "string":
-                self._refuse(self.start, "IN of JMS lists strings in single quotes")
+                self.refuse(self.start, "IN of JMS lists strings in single quotes")
             values.append(self._value(attribute, _Literal(_unquoted(self.word), self.start)))
-            self._step()
-            if not self._take("sign", ","):
+            self.step()
+            if not self.take("sign", ","):
                 break
         self._want("sign", ")")
         return not_in(attribute.subject, values) if without else is_in(attribute.subject, values)
@@ -273,15 +252,15 @@ class _Selector:
         attribute = self._attribute(left, "LIKE")
         self._of_strings(attribute, "LIKE")
         if self.sort != "string":
-            self._refuse(self.start, "LIKE takes a pattern in single quotes")
+            self.refuse(self.start, "LIKE takes a pattern in single quotes")
         pattern, at = _unquoted(self.word), self.start
-        self._step()
+        self.step()
         escape = None
-        if self._take("keyword", "escape"):
+        if self.take("keyword", "escape"):
             escape = _unquoted(self.word) if self.sort == "string" else ""
             if len(escape) != 1:
-                self._refuse(self.start, "ESCAPE takes one character in single quotes")
-            self._step()
+                self.refuse(self.start, "ESCAPE takes one character in single quotes")
+            self.step()
         return like(attribute.subject, self._pattern(pattern, escape, at))
 
     def _pattern(self, text: str, escape: str | None, at: int) -> Pattern:
@@ -291,7 +270,7 @@ class _Selector:
             if letter == escape:
                 following = next(letters, None)
                 if following not in ("%", "_", escape):
-                    self._refuse(at, f"in the pattern {escape!r} stands before %, _ or itself only")
+                    self.refuse(at, f"in the pattern {escape!r} stands before %, _ or itself only")
                 parts.append(Plain(following))
             else:
                 parts.append(RUN if letter == "%" else ONE if letter == "_" else Plain(letter))
@@ -299,13 +278,13 @@ class _Selector:
 
     def _attribute(self, node: _Node, word: str) -> _Attribute:
         if not isinstance(node, _Attribute):
-            self._refuse(node.at, f"{word} asks of a property")
+            self.refuse(node.at, f"{word} asks of a property")
         return node
 
     def _of_strings(self, attribute: _Attribute, word: str) -> None:
         if attribute.kind.name != "string":
             instead = f"; write {attribute.name} = 1 OR {attribute.name} = 2" if word == "IN" else ""
-            self._refuse(
+            self.refuse(
                 attribute.at, f"{word} of JMS asks of a string, and {attribute.name} is {attribute.kind.article}{instead}"
             )
 
@@ -325,7 +304,7 @@ class _Selector:
 
     def _computed(self, left: _Node, operand: Callable[[], _Node]) -> _Node:
         op, at = self.word, self.start
-        self._step()
+        self.step()
         right = operand()
         return _Literal(self._exact(lambda: computed(op, self._number(left, at), self._number(right, at)), at), left.at)
 
@@ -334,8 +313,8 @@ class _Selector:
             case _Literal(int() | Decimal() as value, _) if not isinstance(value, bool):
                 return value
             case _Attribute():
-                self._refuse(at, f"arithmetic over the property {node.name}; {COMPUTED}")
-        self._refuse(node.at, "arithmetic takes numbers")
+                self.refuse(at, f"arithmetic over the property {node.name}; {COMPUTED}")
+        self.refuse(node.at, "arithmetic takes numbers")
 
     def _signed(self) -> _Node:
         start, negative = self.start, False
@@ -343,7 +322,7 @@ class _Selector:
         while self.sort == "sign" and self.word in "+-":
             negative ^= self.word == "-"
             signed = True
-            self._step()
+            self.step()
         node = self._value_or_condition()
         if not signed:
             return node
@@ -352,43 +331,43 @@ class _Selector:
 
     def _value_or_condition(self) -> _Node:
         start, word = self.start, self.word
-        if self._take("sign", "("):
+        if self.take("sign", "("):
             self.depth += 1
             if self.depth > DEEPEST:
-                self._refuse(start, f"nested too deeply; parentheses go {DEEPEST} deep")
+                self.refuse(start, f"nested too deeply; parentheses go {DEEPEST} deep")
             node = self._either()
             self._want("sign", ")")
             self.depth -= 1
             return node
         if self.sort == "keyword" and word in ("true", "false"):
-            self._step()
+            self.step()
             return _Literal(word == "true", start)
         if self.sort == "keyword" and word == "null":
-            self._refuse(start, "JMS has no NULL literal; write IS NULL")
+            self.refuse(start, "JMS has no NULL literal; write IS NULL")
         if self.sort == "string":
-            self._step()
+            self.step()
             return _Literal(_unquoted(word), start)
         if self.sort == "number":
-            self._step()
+            self.step()
             return _Literal(self._exact(lambda: read_number(word), start), start)
         if self.sort == "word":
-            self._step()
+            self.step()
             return self._named(word, start)
-        self._refuse(start, "expected a property or a value")
+        self.refuse(start, "expected a property or a value")
 
     def _named(self, name: str, start: int) -> _Attribute:
         if self.sort == "sign" and self.word == "(":
-            self._refuse(start, f"JMS has no functions, and {name} is one")
+            self.refuse(start, f"JMS has no functions, and {name} is one")
         try:
             return _Attribute(name, find_attribute(self.space, name), start)
         except WrongAttribute as reason:
-            self._refuse(start, str(reason))
+            self.refuse(start, str(reason))
 
     def _exact(self, number: Callable[[], int | Decimal], at: int) -> int | Decimal:
         try:
             return number()
         except NoNumber as reason:
-            self._refuse(at, str(reason))
+            self.refuse(at, str(reason))
 
 
 _COMPARED: Final[dict[str, Callable[..., bool]]] = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from contentcast.language import PredicateError, parse_many, parse_predicate, print_predicate
 from contentcast.language.grammar import DEEPEST
 from contentcast.model import Predicate, Space
-from contentcast.model.predicates.tree import MOST_CONJUNCTIONS
+from contentcast.model.predicates.normalise import MOST_CONJUNCTIONS
 
 THINGS = Space(
     "things", {"s": "string", "i": "int", "f": "float", "b": "bool", "t": "timestamp", "y": "bytes", "d.s": "string"}

@@ -21,7 +21,7 @@ from contentcast.language import (
 from contentcast.language.grammar import DEEPEST, MOST_TESTS
 from contentcast.language.parser import MOST_CHARS
 from contentcast.model import Space
-from contentcast.model.predicates import tree as trees
+from contentcast.model.predicates import normalise as normalising
 from contentcast.model.values import effort, patterns
 
 THINGS = Space("things", {"s": "string", "i": "int", "f": "float", "b": "bool", "t": "timestamp"})
@@ -85,16 +85,16 @@ def test_short_attacks_take_no_time_and_little_memory() -> None:
 @pytest.mark.parametrize("name", ["LIKE, sixteen pairs multiplied", "NOT over ORs", "NOT over numbers", "alternatives"])
 def test_too_many_alternatives_are_counted_before_they_are_multiplied_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     multiplied: list[int] = []
-    product = trees.product
+    product = normalising.product
 
     def counted(space, ones, others, effort):  # type: ignore[no-untyped-def]
         multiplied.append(len(ones) * len(others))
         return product(space, ones, others, effort)
 
-    monkeypatch.setattr(trees, "product", counted)
+    monkeypatch.setattr(normalising, "product", counted)
     with pytest.raises(PredicateError, match="split it into several subscriptions"):
         parse_predicate(THINGS, ATTACKS[name])
-    assert sum(multiplied) <= 4 * trees.MOST_CONJUNCTIONS + effort.MOST_STEPS // 5
+    assert sum(multiplied) <= 4 * normalising.MOST_CONJUNCTIONS + effort.MOST_STEPS // 5
 
 
 def test_whether_a_predicate_is_taken_does_not_depend_on_what_was_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

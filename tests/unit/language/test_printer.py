@@ -11,8 +11,8 @@ from sqlglot.dialects.spark import Spark
 from contentcast.language import parse_many, parse_predicate, parse_tree, print_predicate, print_tree
 from contentcast.language.printer import print_value, quote_name
 from contentcast.model import Conjunction, Constraint, Predicate, Ranges, Space
+from contentcast.model.predicates.normalise import normalise
 from contentcast.model.predicates.spelling import spell
-from contentcast.model.predicates.tree import normalise
 from contentcast.model.values.kinds import KINDS
 
 THINGS = Space(

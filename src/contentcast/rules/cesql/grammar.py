@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NoReturn
+from typing import Final
 
-from contentcast.rules.errors import RuleError
+from contentcast.rules.tokens import RuleTokens
 
 DEEPEST: Final = 40
 
@@ -96,40 +96,12 @@ def read_expression(text: str) -> Node:
     return _Reading(text).whole()
 
 
-class _Reading:
+class _Reading(RuleTokens):
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = self.start = self.depth = 0
-        self.sort = self.word = ""
-        self._step()
-
-    def _step(self) -> None:
-        found = _TOKEN.match(self.text, self.at)
-        if found is None:
-            start = self.at + len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
-            sign = self.text[start]
-            if sign in "'\"":
-                self.refuse(start, f"the text after {sign} has no closing {sign}")
-            self.refuse(start, f"unexpected {self.text[start : start + 10]!r}")
-        self.sort = found.lastgroup or ""
-        self.start, self.at, self.word = found.start(self.sort), found.end(), found[self.sort]
-        if self.sort == "word" and self.word.lower() in _WORDS:
-            self.sort, self.word = "keyword", self.word.lower()
-
-    def refuse(self, at: int, reason: str) -> NoReturn:
-        raise RuleError.in_text(self.text, at, reason)
-
-    def _is(self, sort: str, *words: str) -> bool:
-        return self.sort == sort and self.word in words
-
-    def _take(self, sort: str, *words: str) -> bool:
-        if not self._is(sort, *words):
-            return False
-        self._step()
-        return True
+        super().__init__(text, _TOKEN, _WORDS, "'\"")
 
     def _want(self, sign: str) -> None:
-        if not self._take("sign", sign):
+        if not self.take("sign", sign):
             self.refuse(self.start, f"expected {sign!r}")
 
     def whole(self) -> Node:
@@ -142,9 +114,9 @@ class _Reading:
 
     def _logic(self) -> Node:
         parts, ops = [self._comparison()], list[tuple[str, int]]()
-        while self._is("keyword", *_LOGIC):
+        while self.comes("keyword", *_LOGIC):
             ops.append((self.word, self.start))
-            self._step()
+            self.step()
             parts.append(self._comparison())
         self._check_mixed(ops)
         node = parts.pop()
@@ -162,37 +134,37 @@ class _Reading:
         node = self._sum()
         while self.sort == "op":
             op, at = self.word, self.start
-            self._step()
+            self.step()
             node = Binary("!=" if op == "<>" else op, node, self._sum(), at)
         return node
 
     def _sum(self) -> Node:
         node = self._product()
-        while self._is("sign", "+", "-"):
+        while self.comes("sign", "+", "-"):
             op, at = self.word, self.start
-            self._step()
+            self.step()
             node = Binary(op, node, self._product(), at)
         return node
 
     def _product(self) -> Node:
         node = self._tested()
-        while self._is("sign", "*", "/", "%"):
+        while self.comes("sign", "*", "/", "%"):
             op, at = self.word, self.start
-            self._step()
+            self.step()
             node = Binary(op, node, self._tested(), at)
         return node
 
     def _tested(self) -> Node:
         node = self._unary()
-        while self._is("keyword", "like", "in", "not"):
+        while self.comes("keyword", "like", "in", "not"):
             at = self.start
-            without = self._take("keyword", "not")
-            if self._take("keyword", "like"):
+            without = self.take("keyword", "not")
+            if self.take("keyword", "like"):
                 if self.sort != "string":
                     self.refuse(self.start, "LIKE takes a pattern in quotes")
                 node = Like(node, _unquoted(self.word), without, at)
-                self._step()
-            elif self._take("keyword", "in"):
+                self.step()
+            elif self.take("keyword", "in"):
                 node = In(node, self._list(), without, at)
             else:
                 self.refuse(self.start, "expected LIKE or IN after NOT")
@@ -200,13 +172,13 @@ class _Reading:
 
     def _list(self) -> tuple[Node, ...]:
         self._want("(")
-        if self._is("sign", ")"):
+        if self.comes("sign", ")"):
             self.refuse(self.start, "IN needs at least one value")
         return self._arguments()
 
     def _arguments(self) -> tuple[Node, ...]:
         found = [self._nested()]
-        while self._take("sign", ","):
+        while self.take("sign", ","):
             found.append(self._nested())
         self._want(")")
         return tuple(found)
@@ -221,20 +193,20 @@ class _Reading:
 
     def _unary(self) -> Node:
         start = self.start
-        if self._take("keyword", "not"):
+        if self.take("keyword", "not"):
             self.depth += 1
             if self.depth > DEEPEST:
                 self.refuse(start, f"nested too deeply; at most {DEEPEST} NOTs stand in a row")
             part = self._unary()
             self.depth -= 1
-            if self.sort == "op" or self._is("sign", "+", "-", "*", "/", "%") or self._is("keyword", "like", "in", "not"):
+            if self.sort == "op" or self.comes("sign", "+", "-", "*", "/", "%") or self.comes("keyword", "like", "in", "not"):
                 self.refuse(
                     start, f"NOT holds tighter than {self.word.upper()} in CloudEvents SQL; write NOT (...) around the test"
                 )
             return Unary("not", part, start)
-        if self._is("sign", "-", "+"):
+        if self.comes("sign", "-", "+"):
             op = self.word
-            self._step()
+            self.step()
             if self.sort == "word" and self.word.isdigit():
                 return self._integer(start, -1 if op == "-" else 1)
             if op == "+":
@@ -246,33 +218,33 @@ class _Reading:
         value = sign * int(self.word[:20])
         if not -(2**31) <= value < 2**31:
             self.refuse(start, f"{value} is no 32-bit integer, which is what CloudEvents SQL has")
-        self._step()
+        self.step()
         return Literal(value, start)
 
     def _primary(self) -> Node:
         start, word = self.start, self.word
-        if self._take("sign", "("):
+        if self.take("sign", "("):
             node = self._nested()
             self._want(")")
             return node
-        if self._take("keyword", "true", "false"):
+        if self.take("keyword", "true", "false"):
             return Literal(word == "true", start)
-        if self._take("keyword", "exists"):
+        if self.take("keyword", "exists"):
             name = self.word
             if self.sort != "word" or name.isdigit():
                 self.refuse(self.start, "EXISTS takes the name of an attribute")
             at = self.start
-            self._step()
+            self.step()
             return Exists(name, at)
         if self.sort == "string":
-            self._step()
+            self.step()
             return Literal(_unquoted(word), start)
         if self.sort == "word":
             if word.isdigit():
                 return self._integer(start, 1)
-            self._step()
-            if self._take("sign", "("):
-                return Call(word.upper(), () if self._take("sign", ")") else self._arguments(), start)
+            self.step()
+            if self.take("sign", "("):
+                return Call(word.upper(), () if self.take("sign", ")") else self._arguments(), start)
             return Name(word, start)
         self.refuse(start, "expected an attribute or a value")
 

@@ -17,6 +17,7 @@ from contentcast.match_index import MatchIndex
 from contentcast.model import Predicate, Space
 from contentcast.model.errors import ContentcastError, TooManyConjunctions
 from contentcast.model.predicates import tree as ours
+from contentcast.model.predicates.normalise import normalise
 from contentcast.model.predicates.spelling import tree_of
 
 COMPARISONS = {
@@ -37,7 +38,7 @@ def predicate_of(wanted: Predicate, filters: Sequence[spark.Filter]) -> tuple[Pr
     for each in filters:
         try:
             together = [*taken, filter_tree(wanted.space, each)]
-            wanted = ours.normalise(wanted.space, ours.And(tuple(together)))
+            wanted = normalise(wanted.space, ours.And(tuple(together)))
             taken = together
         except (Untranslatable, TooManyConjunctions):
             left.append(each)
