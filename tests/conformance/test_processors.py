@@ -16,7 +16,7 @@ from llvmlite.binding import get_host_cpu_features
 
 ROOT = Path(__file__).parents[2]
 SUITE = (
-    "tests/unit/matching/index/test_compaction.py",
+    "tests/unit/matching/index/machine/test_compaction.py",
     "tests/unit/matching/index/test_coders.py",
     "tests/unit/matching/index/test_bitmaps.py",
     "tests/conformance/test_engines.py",

@@ -10,6 +10,8 @@ import contentcast as cc
 from contentcast.matching.index import Limits
 from contentcast.matching.index.machine import result_buffers
 
+WRITTEN = 77_007_700_770
+
 
 def test_what_is_given_back_is_used_again() -> None:
     first = result_buffers.result_buffer(100_000)
@@ -24,13 +26,22 @@ def test_what_is_given_back_is_used_again() -> None:
 
 
 def test_no_more_is_kept_than_allowed() -> None:
+    """A kept buffer still has what was written into it; memory from the system is zero."""
     arrays = [result_buffers.result_buffer(40_000) for _ in range(2 * result_buffers.MOST_BUFFERS)]
     assert len({each.ctypes.data for each in arrays}) == len(arrays)
-    del arrays
-    assert len(result_buffers._free) <= result_buffers.MOST_BUFFERS
-    huge = result_buffers.result_buffer(result_buffers.MOST_KEPT // 8 + 1)
+    for each in arrays:
+        each[0] = WRITTEN
+    del each, arrays
+    again = [result_buffers.result_buffer(40_000) for _ in range(2 * result_buffers.MOST_BUFFERS)]
+    assert [int(each[0]) for each in again].count(WRITTEN) == result_buffers.MOST_BUFFERS
+
+
+def test_a_buffer_that_is_too_large_to_keep_goes_back_to_the_system() -> None:
+    too_many = result_buffers.MOST_KEPT // 8 + 1
+    huge = result_buffers.result_buffer(too_many)
+    huge[0] = WRITTEN
     del huge
-    assert sum(used for _, used, _ in result_buffers._free) <= result_buffers.MOST_KEPT
+    assert result_buffers.result_buffer(too_many)[0] == 0
 
 
 def test_results_stay_what_they_are_while_others_are_made() -> None:
