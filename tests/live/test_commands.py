@@ -94,6 +94,11 @@ def test_a_broker_open_to_other_machines_wants_tls_or_a_word() -> None:
     replace(open_to_all, insecure=True).check()
 
 
+def test_a_lan_needs_no_broker_and_the_error_says_what_to_use() -> None:
+    with pytest.raises(cc.ContentcastError, match=r"lan://.*contentcast lan gateway"):
+        BrokerConfig(protocol="multicast").check()
+
+
 def test_the_example_config_works(tmp_path: Path) -> None:
     @story
     async def told() -> None:

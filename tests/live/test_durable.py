@@ -135,6 +135,54 @@ async def test_brokers_stop_and_start_and_nothing_is_lost_or_doubled(tmp_path: P
 
 
 @story
+async def test_a_broker_that_is_gone_for_ever_is_forgotten_by_all(tmp_path: Path) -> None:
+    """c is gone; b is down when a is told so, and hears of it when it is back. Later c comes back with its old folder."""
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        b = await net.broker("b", a)
+        c = await net.broker("c", a)
+        feed, desk = await net.client(a), await net.client(c, reconnect=False)
+        await feed.declare(TRADES)
+        await knows_space(desk)
+        await until(lambda: {"a", "b"} <= c.durable.router.versions.marks().keys())
+        await desk.subscribe("trades", "volume < 1000", durable="desk-7", deliver=print)
+        await until(lambda: "c" in b.durable.origin.homes)
+        with pytest.raises(cc.ContentcastError, match="c is there"):
+            await feed.ask("forget", broker="c")
+        await c.stop()
+        await until(lambda: "c" not in a.neighbours.links)
+        await feed.publish("trades", prices(1, 2))
+        assert len(a.durable.origin.homes["c"].waiting) == 1
+        with pytest.raises(cc.ContentcastError, match="knows no broker 'cc'"):
+            await feed.ask("forget", broker="cc")
+        await b.stop()
+        await until(lambda: "b" not in a.neighbours.links)
+        assert (await feed.ask("forget", broker="c"))["dropped_batches"] == 1
+        assert "c" not in a.durable.origin.homes
+        await feed.publish("trades", prices(3, 2))
+        assert a.durable.sizes()["kept"] == 0, "nothing waits for it"
+        kept = await feed.subscribe("trades", "volume < 1000", durable="desk-8", deliver=print)
+        assert "c" not in kept.lacking
+
+        config = BrokerConfig(name="b", listen=b.addresses, neighbours=a.addresses, data=tmp_path / "b")
+        b = await net.enter_async_context(Broker(config, log=Silent()))
+        await until(lambda: "c" not in b.durable.origin.homes and "c" in b.durable.gone)
+        await a.stop()
+        again = BrokerConfig(name="a", listen=a.addresses, data=tmp_path / "a")
+        a = await net.enter_async_context(Broker(again, log=Silent()))
+        assert "c" not in a.durable.origin.homes, "it stands in the log"
+
+        config = BrokerConfig(name="c", neighbours=a.addresses, data=tmp_path / "c")
+        c = await net.enter_async_context(Broker(config, log=Silent()))
+        await until(lambda: "c" in a.durable.origin.homes and "c" in b.durable.origin.homes)
+        back = await net.client(c)
+        events = await back.events("trades", "volume < 1000", durable="desk-7").ready()
+        await until(lambda: not c.durable.home.lacking())
+        await feed.publish("trades", prices(5, 2))
+        assert await taken(events, 2) == [5, 6]
+
+
+@story
 async def test_a_batch_with_a_publishers_number_is_published_once(tmp_path: Path) -> None:
     """Also by another client, and by another life of the broker."""
     async with Durably(tmp_path) as net:

@@ -153,6 +153,20 @@ async def test_a_protocol_that_does_not_know_everybody_wants_everything() -> Non
         await until(lambda: wants(gateway) == ([], ["TRUE"]))
 
 
+@story
+async def test_durable_brokers_want_what_their_subscribers_want_durable_or_not(tmp_path: Path) -> None:
+    async with Net() as net, Lan() as lan:
+        a = await net.broker("a", data=tmp_path / "a")
+        b = await net.broker("b", a, data=tmp_path / "b")
+        far = await net.client(b)
+        await far.declare(TRADES)
+        gateway = await Bridge(net, lan).open(a, "g1")
+        await until(lambda: wants(gateway) == ([], []))
+        await far.subscribe("trades", "price < 5", deliver=print)
+        await far.subscribe("trades", "issue = 'SAP'", durable="desk-7", deliver=print)
+        await until(lambda: sorted(wants(gateway)[1]) == ["issue = 'SAP'", "price < 5.0"])
+
+
 def test_seen_ids_forget_the_oldest_and_keep_the_last() -> None:
     seen = SeenIds(4)
 

@@ -15,13 +15,13 @@ from contentcast.warming.background import kernels
 from contentcast.warming.compilers import CannotCompile, compile_parts
 from contentcast.warming.parts import EVERYTHING
 
-WITH_TREES: Final = frozenset({"link-matching-paper"})
+WITH_TREES: Final = frozenset({"link-matching-paper", "hybrid"})
 """Protocols whose search trees cannot do without kernels: such a broker serves when they are compiled."""
 
 
 async def warm_up(protocol: str, note: Callable[[str], None]) -> None:
     """With a note to the operator if something is to be compiled."""
-    if protocol in WITH_TREES:
+    if protocol.partition(",")[0] in WITH_TREES:
         with suppress(CannotCompile):
             await asyncio.to_thread(compile_parts, EVERYTHING, note)
     kernels.ask(EVERYTHING, note)

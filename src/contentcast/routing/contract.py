@@ -201,6 +201,13 @@ class LinkLost:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Whoever runs the network says that this broker is gone for ever: nothing is kept for it any more."""
+
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired:
     timer: Timer
 
@@ -230,6 +237,7 @@ Input: TypeAlias = (
     | Declared
     | LinkUp
     | LinkLost
+    | Forgotten
     | TimerFired
     | Synced
 )

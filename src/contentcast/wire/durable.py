@@ -37,9 +37,16 @@ TAKEN: Final = struct.Struct("<qII")
 NONE: Final = np.empty(0, np.int64)
 
 
+GONE: Final = 2**62
+"""A version above all others of one life of a broker."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DurableInterest(Whole):
-    """The durable subscriptions at `origin`. Its versions go on over all lives of the broker: they are counted in its log."""
+    """The durable subscriptions at `origin`. Its versions go on over all lives of the broker: they are counted in its log.
+
+    The version GONE is told by others: the broker is gone for ever, and nothing is kept for it.
+    """
 
     topic: ClassVar[str] = "durable interests"
     origin: str

@@ -32,9 +32,15 @@ if TYPE_CHECKING:
 def broker(
     action: Annotated[
         str,
-        typer.Argument(help="verify checks a data folder, reload lets a broker read its file again.", show_default="run"),
+        typer.Argument(
+            help="verify checks a data folder; reload: a broker reads its file again; forget: another one is gone for ever.",
+            show_default="run",
+        ),
     ] = "",
-    folder: Annotated[Path | None, typer.Argument(help="The data folder to verify.", show_default=False)] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="The data folder to verify, or the broker to forget.", show_default=False),
+    ] = None,
     listen: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="Where to listen; port 0 takes a free one.", show_default=DEFAULT_BROKER),
@@ -59,7 +65,7 @@ def broker(
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without TLS or rights.")] = False,
     running: Annotated[
-        str, typer.Option("--broker", metavar="URL", envvar="CONTENTCAST_BROKER", help="The broker to reload.")
+        str, typer.Option("--broker", metavar="URL", envvar="CONTENTCAST_BROKER", help="The broker to reload, or to tell.")
     ] = DEFAULT_BROKER,
     token: Token = "",
     authority: Authority = None,
@@ -83,8 +89,13 @@ def broker(
         case "reload":
             run_loop(_reload(running, connection_options("", token, authority, certificate, key)))
             return
+        case "forget":
+            if folder is None:
+                raise ContentcastError("forget which broker? contentcast broker forget NAME")
+            run_loop(_forget(running, str(folder), connection_options("", token, authority, certificate, key)))
+            return
         case _ if action:
-            raise ContentcastError(f"broker: verify or reload, or nothing to run one; not {action!r}")
+            raise ContentcastError(f"broker: verify, reload or forget, or nothing to run one; not {action!r}")
     asked = listen or ([] if config else [DEFAULT_BROKER])
     given: dict[str, Any] = {
         "name": name,
@@ -139,6 +150,16 @@ async def _reload(url: str, options: dict[str, Any]) -> None:
     async with connect(url, reconnect=False, **options) as client:
         told = await client.ask("reload")
     typer.echo(f"{client.broker} reloaded; unchanged until it starts again: {told['unchanged_until_restart']}")
+
+
+async def _forget(url: str, gone: str, options: dict[str, Any]) -> None:
+    from contentcast.live.client import connect
+
+    async with connect(url, reconnect=False, **options) as client:
+        told = await client.ask("forget", broker=gone)
+    typer.echo(
+        f"{client.broker} has forgotten {gone} and tells the others; {told['dropped_batches']:,} batches were kept for it"
+    )
 
 
 def _verify(folder: Path | None, as_json: bool) -> None:

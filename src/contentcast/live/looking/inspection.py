@@ -13,13 +13,14 @@ from contentcast.live.looking.wanted import wanted
 from contentcast.live.serving.sessions import Session
 from contentcast.live.settings.access import AccessError
 from contentcast.model import ContentcastError
+from contentcast.routing.contract import Forgotten
 from contentcast.wire.client import Ask
 
 if TYPE_CHECKING:
     from contentcast.live.broker import Broker
 
 MOST_CLIENTS: Final = 1_000
-QUESTIONS: Final = ("state", "subscriptions", "hop", "explain", "past", "last events", "judge", "reload")
+QUESTIONS: Final = ("state", "subscriptions", "hop", "explain", "past", "last events", "judge", "reload", "forget")
 
 
 def state(broker: Broker, *, with_router: bool = False, with_counts: bool = False) -> dict[str, Any]:
@@ -100,6 +101,8 @@ def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
             return hop(broker, ask.document)
         case "reload":
             return broker.reload()
+        case "forget":
+            return _forget(broker, str(ask.document.get("broker", "")))
         case "explain":
             return explain(broker, ask.document)
         case "past":
@@ -109,3 +112,14 @@ def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
         case "judge":
             return judge(broker, ask.document)
     raise ContentcastError(f"a broker can be asked for {', '.join(QUESTIONS)} or wanted, not for {ask.what!r}")
+
+
+def _forget(broker: Broker, gone: str) -> dict[str, Any]:
+    """For brokers that keep something for others; the others are told by the router."""
+    if broker.durable is None:
+        raise ContentcastError(f"broker {broker.name} keeps nothing for others, so there is nothing to forget")
+    owed = len(broker.durable.origin.homes[gone].waiting) if gone in broker.durable.origin.homes else 0
+    broker.handle(Forgotten(gone))
+    broker.neighbours.addresses.pop(gone, None)
+    broker.note("forgotten", gone=gone, dropped_batches=owed)
+    return {"broker": broker.name, "forgotten": gone, "dropped_batches": owed}

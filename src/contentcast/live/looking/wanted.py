@@ -2,15 +2,16 @@
 
     ask("wanted", space="trades", but="gateway office ")      {"predicates": ["price < 120", "issue = 'SAP'"]}
 
-A broker whose protocol tells it everybody's subscriptions (link matching and its relatives) answers from them. Others know only
-part of it, a durable broker has durable subscriptions besides, and where very many subscribe the answer would be long and take
-long: then the answer is everything.
+A broker whose protocol tells it everybody's subscriptions (link matching and its relatives) answers from them; a durable broker
+knows everybody's durable subscriptions besides. Others know only part of it, and where very many subscribe the answer would be
+long and take long: then the answer is everything.
 Rule: whatever somebody in the network wants, and the gateway may publish, is covered by the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -37,10 +38,12 @@ def wanted(broker: Broker, session: Session, asked: dict[str, Any]) -> dict[str,
         raise AccessError(f"{session.identity or 'who shows no identity'} may not ask what is wanted; see the right gateway")
     space = broker.spaces.of(str(asked.get("space", "")))
     allowed = publishable(rights, session.identity, space)
-    interest = getattr(broker.router, "interest", None)
+    durable = broker.durable
+    interest = getattr(broker.router if durable is None else durable.router, "interest", None)
     if not isinstance(interest, Interests):
         return {"predicates": _texts([allowed])}
-    found = general(interest.everything(), space, str(asked.get("but", "")))
+    kept = () if durable is None else durable.origin.all_interests()
+    found = general(chain(interest.everything(), kept), space, str(asked.get("but", "")))
     return {"predicates": _texts([allowed] if found is None else [each.intersect(allowed) for each in found])}
 
 

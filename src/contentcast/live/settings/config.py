@@ -74,6 +74,11 @@ class BrokerConfig:
 
     def check(self) -> None:
         """Safe by default: what is not loopback needs TLS and identities, or a word that one has to type."""
+        if self.protocol.partition(",")[0] == "multicast":
+            raise ContentcastError(
+                "the protocol multicast needs no broker: programs connect to lan://239.192.10.0:6666 and are the network "
+                "(contentcast lan join); contentcast lan gateway carries events between such a LAN and a network of brokers"
+            )
         for address in self.listen:
             if address.secure and self.tls is None:
                 raise ContentcastError(f"{address} needs a certificate; see [tls] in contentcast broker --example-config")

@@ -107,7 +107,8 @@ class Home:
 
     def take(self, origin: str, custody: Custody, now: float) -> list[Effect]:
         check_rows(custody)
-        have = self.have.setdefault(origin, custody.base)
+        # The base is above what was taken when the origin has forgotten this broker in between: what it dropped is gone.
+        have = self.have[origin] = max(self.have.get(origin, 0), custody.base)
         if not self.continues(custody, have):
             return [SendTo(origin, Have(0, self.synced.get(origin, 0)))]
         wanted, missed = (self._are_for(each, custody.version) for each in (custody.ids, custody.missed))

@@ -34,7 +34,7 @@ from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.wire import Publish
 from contentcast.wire.checkpoints import Owed, Stripped, Tables
 from contentcast.wire.client import PASSING
-from contentcast.wire.durable import NONE, Custody, DurableInterest, Have, InForce, Kept, Wanted, check_rows
+from contentcast.wire.durable import GONE, NONE, Custody, DurableInterest, Have, InForce, Kept, Wanted, check_rows
 from contentcast.wire.fields import Ints
 
 RESEND: Final = "durable resend"
@@ -163,6 +163,8 @@ class Origin:
         effects += self._route(kept.publish.events, now)
         self._line_up(kept, now)
         for each in kept.wanted:
+            if each.home not in self.homes:
+                continue  # it was forgotten meanwhile
             effects += self._send(each.home, now)
             if self.homes[each.home].nbytes > self.keeping.most_bytes:
                 effects += self._keep_less(each.home, now)
@@ -171,7 +173,9 @@ class Origin:
     def _line_up(self, kept: Kept, now: float) -> None:
         assert kept.publish is not None
         for each in kept.wanted:
-            home = self.homes[each.home]
+            home = self.homes.get(each.home)
+            if home is None:
+                continue
             rows, pairs = np.unique(each.rows, return_inverse=True)
             part = kept.publish if len(rows) == len(kept.publish.events) else kept.publish.take(rows)
             pairs = pairs.astype(np.int64)
@@ -201,6 +205,11 @@ class Origin:
 
     def force(self, told: DurableInterest) -> None:
         home = self.homes.get(told.origin)
+        if told.version == GONE:
+            self.homes.pop(told.origin, None)
+            self._interests.pop(told.origin, None)
+            self._audiences.note(Change(told.origin, None, None))
+            return
         if home is None:
             home = self.homes[told.origin] = Towards(self.last, 0, Patience(Timer(RESEND, told.origin)), chained=self.last)
         home.version = told.version
@@ -210,7 +219,10 @@ class Origin:
             self._audiences.note(Change(told.origin, (), batch))
 
     def forced(self, told: DurableInterest, now: float) -> list[Effect]:
-        self.homes[told.origin].synced_version = told.version
+        home = self.homes.get(told.origin)
+        if home is None:
+            return []
+        home.synced_version = max(home.synced_version, told.version)
         return [self._in_force(told.origin)]
 
     def _in_force(self, home: str) -> SendTo:
@@ -218,6 +230,10 @@ class Origin:
         if found is None or not found.synced_version:
             return SendTo(home, InForce(0, 0, self.last))
         return SendTo(home, InForce(found.synced_version, found.base, self.last))
+
+    def all_interests(self) -> Iterator[SubscriptionBatch]:
+        """The durable subscriptions of all homes that are in force here."""
+        return (batch for batches in self._interests.values() for batch in batches)
 
     def _all_interests(self) -> Iterator[tuple[str, SubscriptionBatch]]:
         for home, batches in sorted(self._interests.items()):
@@ -283,7 +299,8 @@ class Origin:
             return []
 
         def then(_: float) -> list[Effect]:
-            self.homes[home].strip(upto)
+            if home in self.homes:
+                self.homes[home].strip(upto)
             return []
 
         return self._log.write(Stripped(home, upto), then)
@@ -300,7 +317,8 @@ class Origin:
                 self._place(record)
                 self._line_up(record, now)
             case Stripped(home, upto):
-                self.homes[home].strip(upto)
+                if home in self.homes:
+                    self.homes[home].strip(upto)
             case Owed(home, custody):
                 assert custody is not None
                 self.homes[home].add(custody, now)

@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from contentcast.model import ContentcastError, EventBatch, SpaceError
+from contentcast.model.errors import nearest
 from contentcast.routing.contract import (
     Acknowledged,
     Allowed,
@@ -27,6 +28,7 @@ from contentcast.routing.contract import (
     DurablySubscribed,
     DurablyUnsubscribed,
     Effect,
+    Forgotten,
     Input,
     LinkLost,
     LinkUp,
@@ -47,13 +49,14 @@ from contentcast.routing.durable.home import ASK, Home
 from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.durable.log import Log
 from contentcast.routing.durable.origin import RESEND, Origin
+from contentcast.routing.durable.patience import reached
 from contentcast.routing.parts.network_view import NetworkView
 from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
 from contentcast.wire import DeclaredSpaces, Mark, Message, Told
 from contentcast.wire.checkpoints import Dropped, Owed, Stripped, Tables, Waiting
-from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Kept, Taken
+from contentcast.wire.durable import GONE, Custody, DurableInterest, Have, InForce, Kept, Taken
 from contentcast.wire.fields import WireError
 
 FAMILY: Final = (Custody, Have, InForce)
@@ -104,6 +107,8 @@ class Durable:
         """What would write while the log is about to be trimmed; None: it is not."""
         self._trim_at = self.keeping.trim_bytes
         """The log is looked at again when it has so many bytes since its last checkpoint."""
+        self.gone: dict[str, int] = {}
+        """Brokers that were forgotten, and the last life that is meant."""
         self.interests = DurableInterests()
         router.versions.take(self.interests)
 
@@ -154,6 +159,8 @@ class Durable:
                 return [*self.origin.grow_old(now), *self.home.grow_old(now), *self._grow_old_later(now)]
             case TimerFired(timer) if timer == ASK:
                 return self._delivered_here(self.home.ask(now), now)
+            case Forgotten(broker):
+                return self._forget(broker, now)
             case Received(_, Told()) | LinkUp() | LinkLost():
                 # What was heard is written when the log is trimmed, if it is about to be.
                 return [*self.router.handle(input, now), *(self._learn(now) if self._held_back is None else [])]
@@ -185,6 +192,7 @@ class Durable:
         effects: list[Effect] = []
         fresh, self.interests.fresh = self.interests.fresh, []
         for told in fresh:
+            self._note_gone(told)
             effects += self.origin.hear(told, now)
         return [*effects, *self.origin.network_changed(now), *self.home.ask_later(now)]
 
@@ -193,7 +201,31 @@ class Durable:
 
     def _brokers(self) -> list[str]:
         """Also those of an earlier life that were not heard of in this one."""
-        return sorted({*self.router.versions.marks(), *self.origin.homes, *self.home.have})
+        known = {*self.router.versions.marks(), *self.origin.homes, *self.home.have}
+        return sorted(each for each in known if self.router.versions.mark(each).incarnation > self.gone.get(each, -1))
+
+    # --- brokers that are gone for ever
+
+    def _forget(self, broker: str, now: float) -> list[Effect]:
+        """Told on like news of that broker itself, so that those who are down hear of it when they are back."""
+        if broker == self.broker:
+            raise ContentcastError(f"broker {broker} cannot forget itself")
+        if broker not in self._brokers():
+            raise ContentcastError(f"broker {self.broker} knows no broker {broker!r}{nearest(broker, self._brokers())}")
+        if reached(self.router.view, [broker]):
+            raise ContentcastError(f"broker {broker} is there; one that is to be forgotten must be stopped first")
+        versions = self.router.versions
+        told = DurableInterest(broker, max(1, versions.mark(broker).incarnation), GONE)
+        versions.preset(broker, told.topic, told.incarnation, GONE)
+        self.interests.known[broker] = told
+        self._note_gone(told)
+        return [*self.origin.hear(told, now), *versions.tell(told)]
+
+    def _note_gone(self, told: DurableInterest) -> None:
+        if told.version == GONE:
+            self.gone[told.origin] = told.incarnation
+        else:
+            self.gone.pop(told.origin, None)
 
     # --- this broker's interests
 
@@ -249,6 +281,7 @@ class Durable:
         for number, record in enumerate(self.log.restore(restored, trimmed), 1):
             match record:
                 case DurableInterest():
+                    self._note_gone(record)
                     self.origin.force(record)
                     if record.origin == self.broker:
                         self.home.hold(record)
@@ -286,7 +319,7 @@ def _writes(input: Input) -> bool:
     match input:
         case Published():
             return bool(input.publisher)
-        case DurablySubscribed() | DurablyUnsubscribed() | Acknowledged():
+        case DurablySubscribed() | DurablyUnsubscribed() | Acknowledged() | Forgotten():
             return True
         case Received(_, message):
             return isinstance(message, FAMILY)
