@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from contentcast.experiments.contract import Experiment, Verdict
-from contentcast.experiments.summaries.charts import WAYS, chosen, over_sigma, ratios, span, summarize
-from contentcast.experiments.summaries.periods import BASELINE, COVERING, measure, plan
+from contentcast.experiments.summaries.charts import chosen, over_sigma, ratios, span, summarize
+from contentcast.experiments.summaries.periods import BASELINE, COVERING, FIGURES, measure, plan
+from contentcast.experiments.summaries.setting import WAYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,4 +58,7 @@ EXPERIMENT: Final = Experiment(
     summarize,
     draw,
     size_inches=(10.0, 4.6),
+    version=2,
+    takes_networks=True,
+    same_rows=FIGURES,
 )
