@@ -38,12 +38,12 @@ def chosen(found: dict[tuple[str, str, int, float], float], way: str, *, main: b
     return [value for (network, mine, _, _), value in found.items() if mine == way and (network == first) == main]
 
 
-def extreme(found: dict[tuple[str, str, int, float], float], way: str) -> str:
-    """At which sigma and subsumption the ratio on the first network is lowest and highest."""
+def extremes(found: dict[tuple[str, str, int, float], float], way: str) -> str:
+    """The lowest and the highest ratio on the first network, each with its sigma and subsumption."""
     first = next(iter(found))[0]
     values = {key: value for key, value in found.items() if key[0] == first and key[1] == way}
     ends = [pick(values, key=lambda each: values[each]) for pick in (min, max)]
-    return " and ".join(f"{values[each]:.1f} at sigma {each[2]:,} and {each[3]:g}" for each in ends)
+    return " to ".join(f"{values[each]:.1f} (sigma {each[2]:,}, subsumption {each[3]:g})" for each in ends)
 
 
 def summarize(table: pa.Table) -> pa.Table:
