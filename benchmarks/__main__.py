@@ -20,6 +20,7 @@ BENCHMARKS = (
     "updates",
     "search_tree",
     "summaries",
+    "summaries_route",
     "covering",
     "learn",
     "routing",

@@ -17,11 +17,13 @@ from contentcast.model import ContentcastError
 
 
 def measured(each: Experiment, rows: list[dict[str, Any]]) -> pa.Table:
+    """As `spread` does, row by row; a column that a row lacks is null there."""
     found = []
     for row in rows:
         results = each.measure(**row)
         found += [{**row, **result} for result in (results if isinstance(results, list) else [results])]
-    return pa.Table.from_pylist(found)
+    names = dict.fromkeys(name for result in found for name in result)
+    return pa.Table.from_pylist([{name: result.get(name) for name in names} for result in found])
 
 
 def test_chart1_a_queue_drains_below_the_limit_and_grows_above_it() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from contentcast.experiments.catalog import experiment
-from contentcast.experiments.contract import Scale
+from contentcast.experiments.contract import Experiment, Scale
 from contentcast.experiments.figures import draw
 from contentcast.experiments.rows import floats, where
+from contentcast.experiments.run import run
 from contentcast.experiments.summaries import figure8, figure9, figure10, figure11, load, periods, precision
+from contentcast.experiments.summaries.events import send
 from contentcast.experiments.summaries.model import (
     by_broadcast,
     by_covering,
@@ -24,8 +26,10 @@ from contentcast.experiments.summaries.model import (
     reached,
     summary_bytes,
 )
+from contentcast.experiments.summaries.setting import MAIN, scenario_on
 from contentcast.language import parse_many
 from contentcast.matching.covering import Shelf, uncovered
+from contentcast.model import ContentcastError
 from contentcast.network.named import network
 from contentcast.network.topology import Topology
 from contentcast.workload import scenario
@@ -34,6 +38,7 @@ from tests.experiments.test_experiments import measured
 TREE = [(1, 2), (2, 5), (3, 5), (4, 5), (6, 5), (5, 7), (7, 8), (8, 9), (8, 10), (10, 11), (11, 12), (11, 13)]
 FIGURE_7 = Topology.of([f"{at:02}" for at in range(1, 14)], [(f"{one:02}", f"{other:02}") for one, other in TREE])
 BACKBONE = network("cable-wireless-24")
+BACKBONE_PLACE = {"where": "cable-wireless-24", "links": ""}
 
 
 def test_example_3_by_the_model() -> None:
@@ -75,7 +80,7 @@ def test_subscriptions_of_the_scenario_really_cover_each_other_to_the_stated_deg
 
 def test_a_real_period_costs_summaries_least_and_the_baseline_most() -> None:
     rows = [
-        {"where": "cable-wireless-24", "way": way, "sigma": sigma, "subsumption": subsumption, "seed": 1}
+        {**BACKBONE_PLACE, "way": way, "sigma": sigma, "subsumption": subsumption, "seed": 1}
         for way, sigma in (("model", 10), ("model", 100), ("real", 4), ("real", 8))
         for subsumption in (0.1, 0.9)
     ]
@@ -89,17 +94,80 @@ def test_a_real_period_costs_summaries_least_and_the_baseline_most() -> None:
     verdicts = {each.claim: each for each in (*figure8.judge(table), *figure9.judge(table), *figure11.judge(table))}
     assert verdicts["Summaries need fewer hops than there are brokers, at any subsumption (real)"].holds
     assert not verdicts["The bytes of summaries are nearly flat in sigma (model)"].holds
-    assert figure8.EXPERIMENT.summarize(table).num_rows == 28
+    assert figure8.EXPERIMENT.summarize(table).num_rows == 4 * 3 + 4 * 5
+    messages = {floats(where(table, way=way, approach=periods.SUMMARIES), "messages").max() for way in ("model", "real")}
+    assert messages == {20.0}, "the routers send the messages of Algorithm 2, and no others"
 
 
 def test_figure_10_counts_what_the_routers_send() -> None:
-    rows = [{"where": "cable-wireless-24", "way": way, "popularity": 0.5, "events": 2, "seed": 1} for way in ("model", "real")]
+    rows = [{**BACKBONE_PLACE, "way": way, "popularity": 0.5, "events": 2, "seed": 1} for way in ("model", "real")]
     table = measured(figure10.EXPERIMENT, rows)
     assert floats(table, "wanted").tolist() == pytest.approx([0.5, 0.5], abs=0.05)
-    shared, alone = floats(table, "covering, shared"), floats(table, "covering, alone")
-    assert (shared < alone).all()
-    assert shared[0] == pytest.approx(shared[1], rel=0.15)
-    assert len(figure10.judge(table)) == 4
+    for line in figure10.LINES:
+        by_model, by_routers = floats(table, line)
+        assert by_routers == pytest.approx(by_model, rel=0.15), line
+    real = where(table, way="real")
+    assert floats(real, "side by side, last ms") < floats(real, "summaries, last ms")
+    assert floats(real, "summaries, links") > floats(real, "summaries"), "a message to a broker far away crosses several links"
+    assert floats(real, "covering, links") == floats(real, "covering")
+    assert len(figure10.judge(table)) == 5
+    assert figure10.summarize(table).num_rows == 2
+
+
+def test_the_routers_take_the_hops_of_algorithm_3_event_by_event() -> None:
+    """On figure 7: for the brokers that really want an event, the model and the routers count the same messages."""
+    source = scenario_on(FIGURE_7, seed=4, popularity=0.4)
+    counted = send(FIGURE_7, source, "summaries", subscriptions=13 * 20, events=13 * 6)
+    knows = propagate(FIGURE_7).knows
+    assert counted.wanted.any(axis=1).all()
+    for entered, wanted, messages in zip(counted.entered, counted.wanted, counted.messages, strict=True):
+        chain = examiners(FIGURE_7, knows, FIGURE_7.brokers[entered])
+        assert messages == event_hops(chain, {FIGURE_7.brokers[at] for at in np.flatnonzero(wanted)})
+    assert counted.handled.sum() == counted.messages.sum() + len(counted.messages)
+
+
+def test_a_network_of_the_users_own(tmp_path: Path) -> None:
+    """The row holds the network itself: a worker elsewhere, or a file that is gone by then, does not matter."""
+    file = tmp_path / "mine.txt"
+    file.write_text("paris rome 10\nrome oslo 5\nrome bern 5\n")
+    plan = figure8.plan(Scale(quick=True, networks=(str(file), "line:3")))
+    file.unlink()
+    assert {each["where"] for each in plan} == {"mine.txt", "line:3"}
+    table = measured(figure8.EXPERIMENT, [each for each in plan if each["subsumption"] == 0.5])
+    told = where(table, where="mine.txt", way="real", approach=periods.SUMMARIES)
+    assert floats(told, "messages").tolist() == [3.0], "paris, oslo and bern tell rome"
+    assert figure9.judge(table)[-1].ours == "12 hops"
+    with pytest.raises(ContentcastError, match="nowhere"):
+        figure8.plan(Scale(networks=("nowhere",)))
+
+
+def test_rows_that_another_figure_has_are_not_measured_again(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def measure(number: int) -> dict[str, int]:
+        asked.append(number)
+        return {"square": number * number}
+
+    def one(name: str) -> Experiment:
+        return replace(
+            figure8.EXPERIMENT,
+            name=name,
+            plan=lambda scale: [{"number": 3}],
+            measure=measure,
+            judge=lambda table: [],
+            summarize=lambda table: table,
+            draw=lambda table, figure: None,
+            same_rows=("squares/first", "squares/second"),
+        )
+
+    for name in ("squares/first", "squares/second"):
+        folder = tmp_path / f"{name}-quick"
+        assert run(one(name), folder, Scale(quick=True)).table["square"].to_pylist() == [9]
+    assert asked == [3]
+    run(one("squares/second"), tmp_path / "squares/second-quick", Scale(quick=True), fresh=True)
+    assert asked == [3, 3]
+    with pytest.raises(ContentcastError, match="link-matching/chart1 has its own networks; leave --network out"):
+        run(experiment("link-matching/chart1"), tmp_path / "chart1", Scale(networks=("line:3",)))
 
 
 def test_precision_and_load() -> None:
@@ -108,27 +176,38 @@ def test_precision_and_load() -> None:
     assert all(each.holds for each in precision.judge(table)[:1])
     assert floats(where(table, setting="1 rows"), "bytes") < floats(where(table, setting="exact"), "bytes")
     assert floats(where(table, setting="1 rows"), "wrong") > 0
-    loads = measured(load.EXPERIMENT, [each | {"events": 2} for each in load.plan(Scale(quick=True))])
+
+
+def test_the_load_of_brokers_by_the_model_and_by_the_routers() -> None:
+    plan = load.plan(Scale(quick=True, networks=("tree:3x3",)))
+    loads = measured(load.EXPERIMENT, [each | {"events": 8} for each in plan])
     assert floats(loads, "most").max() <= 1.0
     assert all(floats(loads, "mean") <= floats(loads, "most"))
-    assert len(load.judge(loads)) == 2
+    assert all(floats(loads, "best_connected") <= floats(loads, "most"))
+    assert len(load.judge(loads)) == 5
+    for form in (load.PLAIN, *load.VIRTUAL, load.COVERING):
+        by_model, by_routers = floats(where(loads, form=form), "mean")
+        assert by_routers == pytest.approx(by_model, rel=0.2), form
 
 
 @pytest.mark.parametrize("name", ["figure8", "figure9", "figure10", "figure11", "precision", "load"])
 def test_every_figure_can_be_drawn(name: str, tmp_path: Path) -> None:
     each = experiment(f"summaries/{name}")
     assert each.name == f"summaries/{name}"
-    plan = each.plan(Scale(quick=True))
-    assert plan
-    assert len({tuple(row.items()) for row in plan}) == len(plan)
-    if name in ("figure10", "load"):
-        table: pa.Table = measured(each, [row | {"events": 1} for row in plan if row.get("way") != "real"])
-        if name == "figure10":
-            real = pa.Table.from_pylist([row | {"way": "real"} for row in table.to_pylist()])
-            table = pa.concat_tables([table, real])
-    elif name == "precision":
-        table = measured(each, [row | {"each": 5, "events": 20} for row in plan])
-    else:
-        model = measured(each, [row for row in plan if row["way"] == "model"])
-        table = pa.concat_tables([model, pa.Table.from_pylist([row | {"way": "real"} for row in model.to_pylist()])])
+    small = {"each": 5, "events": 20} if name == "precision" else {"events": 1} if name in ("figure10", "load") else {}
+    plan = each.plan(Scale(quick=True, networks=("line:4",) if each.takes_networks else ()))
+    assert len({tuple(row.items()) for row in plan}) == len(plan) > 1
+    table = measured(each, [row | small for row in plan])
     assert draw(each, table, each.judge(table), tmp_path / "figure.png").stat().st_size > 10_000
+    assert each.summarize(table).num_rows
+
+
+@pytest.mark.parametrize("name", ["figure8", "figure10", "load"])
+def test_the_whole_plan_has_the_papers_network_first_and_others_several_seeds_and_both_ways(name: str) -> None:
+    plan = experiment(f"summaries/{name}").plan(Scale())
+    assert list(dict.fromkeys(row["where"] for row in plan)) == [MAIN, "gryphon-39", "tree:2x5", "random:24x30"]
+    assert len({row["seed"] for row in plan if row["where"] == MAIN and row["way"] == "real"}) == 3
+    if name == "figure8":
+        assert {row["sigma"] for row in plan if row["way"] == "real"} == {10, 30, 100, 300, 1000}
+    if name == "figure10":
+        assert {row["popularity"] for row in plan if row["way"] == "real"} == {0.1, 0.25, 0.5, 0.75, 0.9, 1.0}

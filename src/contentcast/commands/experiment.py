@@ -41,6 +41,13 @@ def experiment(
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is there already.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds.", show_default="the experiment's own")] = None,
+    network: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Measure on this network, a name or a file; may be given several times. For summaries/.",
+            show_default="its own",
+        ),
+    ] = None,
     local: Annotated[bool, typer.Option("--local", help="Row by row in this process, without Spark.")] = False,
     master: Annotated[str, typer.Option(help="Where Spark runs: local[*], spark://host:7077, yarn.")] = "local[*]",
     list_them: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
@@ -57,7 +64,7 @@ def experiment(
     if not name:
         raise ContentcastError("experiment: which one? " + ", ".join(EXPERIMENTS))
     wanted = chosen(name)
-    scale = Scale(quick, seed, seeds)
+    scale = Scale(quick, seed, seeds, tuple(network or ()))
     have_compiled()
     told = []
     with told_in_one_line(), overhearing(_spark(None if local else master)) as spark:

@@ -27,6 +27,8 @@ class Scale:
     quick: bool = False
     first_seed: int = 1
     seed_count: int | None = None
+    networks: tuple[str, ...] = ()
+    """Networks to measure on, by name or file, for experiments that take them; none: the experiment's own."""
 
     def seeds(self, usual: int) -> list[int]:
         return list(range(self.first_seed, self.first_seed + (self.seed_count or usual)))
@@ -56,3 +58,6 @@ class Experiment:
     version: int = 1
     """Grows when the function's results change: rows kept from before are then measured again."""
     size_inches: tuple[float, float] = field(default=(9.0, 5.5))
+    takes_networks: bool = False
+    same_rows: tuple[str, ...] = ()
+    """Experiments with the same plan and measure: rows that one of them has are taken from there."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfile
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from contentcast.experiments.contract import Experiment, Scale, Verdict
 from contentcast.experiments.figures import draw
+from contentcast.model import ContentcastError
 from contentcast.spark.spread import Tell, spread
 
 SparkSession: TypeAlias = Any
@@ -41,7 +43,11 @@ def run(
     tell: Tell | None = None,
 ) -> Outcome:
     """Without `spark` the rows are measured here, one after the other."""
+    if scale.networks and not experiment.takes_networks:
+        raise ContentcastError(f"{experiment.name} has its own networks; leave --network out, or run one of summaries/")
     rows = experiment.plan(scale)
+    if not fresh:
+        _take_rows(experiment, out)
     table = spread(experiment.measure, rows, out=out, spark=spark, version=experiment.version, fresh=fresh, tell=tell)
     verdicts = experiment.judge(table)
     figure = draw(experiment, table, verdicts, out / "figure.png")
@@ -50,6 +56,18 @@ def run(
     summary = experiment.summarize(table)
     (out / "report.md").write_text(report(experiment, summary, verdicts), encoding="utf-8")
     return Outcome(table, summary, verdicts, figure)
+
+
+def _take_rows(experiment: Experiment, out: Path) -> None:
+    """A row's file is named by what was measured, so one that another experiment wrote is as good."""
+    ending = out.name.removeprefix(experiment.name.rpartition("/")[2])  # -quick
+    for name in experiment.same_rows:
+        there = out.with_name(name.rpartition("/")[2] + ending) / "rows"
+        for file in there.glob("*.parquet") if name != experiment.name else ():
+            mine = out / "rows" / file.name
+            if not mine.exists():
+                mine.parent.mkdir(parents=True, exist_ok=True)
+                copyfile(file, mine)
 
 
 def report(experiment: Experiment, summary: pa.Table, verdicts: list[Verdict]) -> str:

@@ -80,6 +80,7 @@ class SummariesParameters:
     ranges: int = parameter(2, 1, 100, "n_sr: general ranges, or prefixes, of an attribute")
     carries: int = parameter(ATTRIBUTES_EACH, ATTRIBUTES_EACH, 10, "attributes that an event carries; the others are null")
     consumers: int = parameter(100, 1, 1_000_000, "subscribers at each broker")
+    brokers: int = parameter(len(DEGREES), 1, 10_000, "brokers; with another number than 24 they are b1, b2, ...")
     by_degree: bool = switch(
         True, "the subsumption probability falls with a broker's degree, as in the paper; False: all alike"
     )
@@ -102,7 +103,8 @@ class Summaries:
         units = {name: Attribute("float", low=0.0, high=(UNITS - 1) / 100) for name in ARITHMETIC}
         units["volume"] = Attribute("int", low=0, high=UNITS - 1)
         self.space = Space("summaries", {**units, **dict.fromkeys(STRINGS, "string")})
-        self.brokers = tuple(DEGREES)
+        numbers = range(1, parameters.brokers + 1)
+        self.brokers = tuple(DEGREES) if parameters.brokers == len(DEGREES) else tuple(f"b{each}" for each in numbers)
 
     # --- what the seed settles once
 
@@ -194,7 +196,7 @@ class Summaries:
         broker, turn = number % len(self.brokers), number // len(self.brokers)
         counts, held = self._holders
         general = turn < counts[broker]
-        degree = np.array(list(DEGREES.values()))
+        degree = np.resize(list(DEGREES.values()), len(self.brokers))  # other brokers have the same mix of degrees
         share = degree / GREATEST_DEGREE if self.parameters.by_degree else np.ones(len(degree))
         probability = self.parameters.subsumption * share * (counts > 0)
         subsumed = general | dice.chance("subsumed", rows, probability[broker])

@@ -12,17 +12,11 @@ import pyarrow as pa
 
 from contentcast.experiments.figures import label, look
 from contentcast.experiments.rows import floats, groups, where
-from contentcast.experiments.summaries.periods import COVERING, NETWORKS, SUMMARIES
+from contentcast.experiments.summaries.periods import COVERING, SUMMARIES
+from contentcast.experiments.summaries.setting import WAYS, main_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-WAYS = ("model", "real")
-MAIN = NETWORKS[0]
-
-
-def main_rows(table: pa.Table, way: str) -> pa.Table:
-    return where(table, where=MAIN, way=way)
 
 
 def ratios(table: pa.Table, column: str, over: str, under: str = SUMMARIES) -> dict[tuple[str, str, int, float], float]:
@@ -39,8 +33,17 @@ def span(values: list[float]) -> str:
 
 
 def chosen(found: dict[tuple[str, str, int, float], float], way: str, *, main: bool = True) -> list[float]:
-    """The ratios on the paper's network, or on all others."""
-    return [value for (network, mine, _, _), value in found.items() if mine == way and (network == MAIN) == main]
+    """The ratios on the first network, which is the paper's unless the user names others, or on all others."""
+    first = next(iter(found))[0]
+    return [value for (network, mine, _, _), value in found.items() if mine == way and (network == first) == main]
+
+
+def extremes(found: dict[tuple[str, str, int, float], float], way: str) -> str:
+    """The lowest and the highest ratio on the first network, each with its sigma and subsumption."""
+    first = next(iter(found))[0]
+    values = {key: value for key, value in found.items() if key[0] == first and key[1] == way}
+    ends = [pick(values, key=lambda each: values[each]) for pick in (min, max)]
+    return " to ".join(f"{values[each]:.1f} (sigma {each[2]:,}, subsumption {each[3]:g})" for each in ends)
 
 
 def summarize(table: pa.Table) -> pa.Table:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from contentcast.experiments.contract import Experiment, Verdict
-from contentcast.experiments.summaries.charts import WAYS, chosen, over_sigma, ratios, span, summarize
-from contentcast.experiments.summaries.periods import BASELINE, COVERING, measure, plan
+from contentcast.experiments.summaries.charts import chosen, extremes, over_sigma, ratios, span, summarize
+from contentcast.experiments.summaries.periods import BASELINE, COVERING, FIGURES, measure, plan
+from contentcast.experiments.summaries.setting import WAYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +27,7 @@ def judge(table: pa.Table) -> list[Verdict]:
             Verdict(
                 f"Summaries take 2 to 5 times less storage than Siena's covering ({way})",
                 "2 to 5 times",
-                f"{span(less)} times",
+                f"{extremes(siena, way)} times",
                 min(less) >= 2,
             )
         )
@@ -57,4 +58,7 @@ EXPERIMENT: Final = Experiment(
     summarize,
     draw,
     size_inches=(10.0, 4.6),
+    version=2,
+    takes_networks=True,
+    same_rows=FIGURES,
 )

@@ -13,10 +13,10 @@ import pyarrow as pa
 from contentcast.experiments.contract import Experiment, Verdict
 from contentcast.experiments.figures import label, look
 from contentcast.experiments.rows import floats, groups, where
-from contentcast.experiments.summaries.charts import WAYS, main_rows, summarize
+from contentcast.experiments.summaries.charts import summarize
 from contentcast.experiments.summaries.model import by_covering
-from contentcast.experiments.summaries.periods import COVERING, NETWORKS, SUMMARIES, measure, plan
-from contentcast.network.named import network
+from contentcast.experiments.summaries.periods import COVERING, FIGURES, SUMMARIES, measure, plan
+from contentcast.experiments.summaries.setting import WAYS, main_network, main_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 def judge(table: pa.Table) -> list[Verdict]:
     found = []
+    topology = main_network(table)
+    brokers = len(topology)
     for way in WAYS:
         rows = main_rows(table, way)
         most = floats(where(rows, approach=SUMMARIES), "hops").max()
@@ -33,7 +35,7 @@ def judge(table: pa.Table) -> list[Verdict]:
                 f"Summaries need fewer hops than there are brokers, at any subsumption ({way})",
                 "always fewer than 24",
                 f"{most:.0f}",
-                most < len(network(NETWORKS[0])),
+                most < brokers,
             ),
             Verdict(
                 f"Covering needs many more ({way})",
@@ -42,8 +44,9 @@ def judge(table: pa.Table) -> list[Verdict]:
                 hops.min() > 2 * most,
             ),
         ]
-    worst = by_covering(network(NETWORKS[0]), 1, 0.0).hops
-    found.append(Verdict("Without subsumption covering takes 24 times 23 hops", "552", f"{worst:.0f}", round(worst) == 552))
+    worst = by_covering(topology, 1, 0.0).hops
+    claim = "Without subsumption every broker gets the subscriptions of all others by covering (model)"
+    found.append(Verdict(claim, "24 times 23 hops", f"{worst:.0f} hops", round(worst) == brokers * (brokers - 1)))
     return found
 
 
@@ -68,4 +71,7 @@ EXPERIMENT: Final = Experiment(
     summarize,
     draw,
     size_inches=(10.0, 4.2),
+    version=2,
+    takes_networks=True,
+    same_rows=FIGURES,
 )

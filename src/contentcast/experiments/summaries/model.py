@@ -135,10 +135,10 @@ def reached(topology: Topology, subsumption: float) -> Floats:
 # --- sizes
 
 
-def summary_bytes(sigma: int, subsumptions: list[float]) -> float:
+def summary_bytes(sigma: int, subsumptions: list[float], *, with_ids: bool = True) -> float:
     """A merged summary of brokers with these subsumption probabilities and `sigma` subscriptions each."""
     distinct = sum(1 - each for each in subsumptions) * sigma / 2
-    ids = len(subsumptions) * sigma / 2
+    ids = len(subsumptions) * sigma / 2 if with_ids else 0.0
     arithmetic = ARITHMETIC * (aacs_bytes(RANGES, 0, 0) + distinct * 4 + ids * 4)
     strings = STRINGS * (sacs_bytes(RANGES, 0) + distinct * 10 + ids * 4)
     return arithmetic + strings
@@ -153,12 +153,15 @@ class Costs:
     stored: float
 
 
-def by_summaries(topology: Topology, sigma: int, subsumption: float) -> Costs:
+def by_summaries(topology: Topology, sigma: int, subsumption: float, *, with_ids: bool = True) -> Costs:
+    """Without ids nobody could route; that is the least that the rows alone take."""
     plan = propagate(topology)
     stop = dict(zip(topology.brokers, stops(topology, subsumption).tolist(), strict=True))
-    sent = sum(summary_bytes(sigma, [stop[each] for each in sorted(told.merged)]) for told in plan.told)
-    stored = sum(summary_bytes(sigma, [stop[each] for each in sorted(known)]) for known in plan.knows.values())
-    return Costs(sent, len(plan.told), stored)
+
+    def size(merged: frozenset[str]) -> float:
+        return summary_bytes(sigma, [stop[each] for each in sorted(merged)], with_ids=with_ids)
+
+    return Costs(sum(size(each.merged) for each in plan.told), len(plan.told), sum(map(size, plan.knows.values())))
 
 
 def by_covering(topology: Topology, sigma: int, subsumption: float) -> Costs:
