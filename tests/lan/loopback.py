@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from itertools import count
 
-from contentcast.live.lan.client import LanClient, connect_lan
+from contentcast.live.lan import LanClient, connect_lan
 from contentcast.model import Space
 from contentcast.routing.multicast import MappingSpecification
 

@@ -154,6 +154,45 @@ def test_reliable_is_exactly_once_over_a_socket_that_loses(monkeypatch: pytest.M
     run(story)
 
 
+def test_what_a_sender_no_longer_has_is_told_to_the_subscribers_that_it_may_concern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sender that keeps three messages loses ten: the seven older ones are a gap, and only readers of that group hear it."""
+    monkeypatch.setattr("contentcast.routing.multicast.streams.KEPT_MESSAGES", 3)
+    sending = Sender.send
+    news = Space("news", text="string")  # of another group than trades
+
+    async def story(lan: Lan) -> None:
+        spaces = (TRADES, news)
+        publisher, reader = await lan.client(spaces=spaces), await lan.client(spaces=spaces)
+        got: list[float] = []
+        gaps: list[Any] = []
+        wanted = await reader.subscribe(
+            "trades", deliver=lambda each: got.append(each["price"]), quality="reliable", on_missed=gaps.append
+        )
+        other = await reader.subscribe("news", quality="reliable", on_missed=gaps.append)
+        await publisher.until(lambda: sum(len(each.record.blocks) for each in members(publisher)) >= 2)
+        await publisher.publish("trades", trades(1))
+        await reader.until(lambda: got == [0.0])
+
+        def silent(self: Sender, data: bytes, to: tuple[str, int]) -> None:
+            if self is not publisher.server._sender:
+                sending(self, data, to)
+
+        monkeypatch.setattr(Sender, "send", silent)
+        for number in range(1, 11):
+            await publisher.publish("trades", trades(1, number))
+        monkeypatch.setattr(Sender, "send", sending)
+        await reader.until(lambda: len(got) == 4, 20)
+        assert got == [0.0, 8.0, 9.0, 10.0]
+        assert (wanted.gaps, other.gaps) == (7, 0)
+        assert [(gap.sender, gap.messages) for gap in gaps] == [(publisher.server.name, 7)]
+
+    run(story)
+
+
+def members(client: Any) -> list[Any]:
+    return list(client.server.router.members.members.values())
+
+
 def test_who_has_no_key_is_not_heard(tmp_path) -> None:  # type: ignore[no-untyped-def]
     key = tmp_path / "lan.key"
     key.write_text("ab" * 32)

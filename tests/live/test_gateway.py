@@ -13,7 +13,7 @@ import pytest
 import contentcast as cc
 from contentcast.commands.live.options import DEFAULT_BROKER
 from contentcast.live.lan.gateway import Gateway, SeenIds, Share
-from contentcast.live.lan.gateway_config import read_gateway_config
+from contentcast.live.lan.gateway_config import gateway_config, read_gateway_config
 from contentcast.live.settings.access import Access, Rights
 from contentcast.model import EventBatch
 from tests.lan.loopback import Lan
@@ -28,9 +28,11 @@ class Bridge:
     def __init__(self, net: Net, lan: Lan) -> None:
         self._net, self._lan = net, lan
 
-    async def open(self, broker: Any, name: str, *shares: Share, **options: Any) -> Gateway:
+    async def open(self, broker: Any, name: str, *shares: Share, reached_at: str | None = None, **options: Any) -> Gateway:
         client = await self._net.client(broker, name=Gateway.client_name("brokers", name), **options)
-        made = Gateway(await self._lan.client(spaces=()), client, shares or (Share("trades"),), name=name)
+        lan = await self._lan.client(spaces=())
+        address = str(broker.addresses[0]) if reached_at is None else reached_at
+        made = Gateway(lan, client, shares or (Share("trades"),), name=name, address=address)
         self._net.push_async_callback(_cancel, asyncio.create_task(made.run(), name=f"gateway {name}"))
         return made
 
@@ -165,6 +167,20 @@ async def test_durable_brokers_want_what_their_subscribers_want_durable_or_not(t
         await far.subscribe("trades", "price < 5", deliver=print)
         await far.subscribe("trades", "issue = 'SAP'", durable="desk-7", deliver=print)
         await until(lambda: sorted(wants(gateway)[1]) == ["issue = 'SAP'", "price < 5.0"])
+
+
+@pytest.mark.parametrize(
+    ("told", "reached_at"),
+    [
+        ({}, "contentcast://127.0.0.1:1"),
+        ({"lan": "lan://239.192.10.0:6666?interface=10.1.2.3&insecure=yes"}, ""),  # nobody else gets there
+        ({"lan": "lan://239.192.10.0:6666?interface=10.1.2.3&insecure=yes", "broker": "10.1.2.4"}, "10.1.2.4"),
+        ({"address": "contentcast://broker.example:1"}, "contentcast://broker.example:1"),
+    ],
+)
+def test_a_gateway_says_how_its_broker_is_reached_unless_others_could_not(told: dict[str, str], reached_at: str) -> None:
+    config = gateway_config({"broker": "contentcast://127.0.0.1:1", "share": [{"space": "t"}], **told})
+    assert config.reached_at() == reached_at
 
 
 def test_seen_ids_forget_the_oldest_and_keep_the_last() -> None:

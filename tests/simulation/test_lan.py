@@ -225,6 +225,30 @@ def test_what_a_sender_no_longer_has_is_lost_and_counted(monkeypatch: pytest.Mon
     lan.run()
     assert [event for _, event in lan.delivered] == [15, 16, 17, 18, 19]
     assert lan.router("b").state()["streams"]["lost"] == 15
+    # The host is told, once, and tells the subscribers.
+    streams = lan.router("b").streams  # type: ignore[attr-defined]
+    gaps = streams.take_gaps()
+    assert [(gap.sender, gap.group) for gap in gaps] == [("a", gaps[0].group)] * len(gaps)
+    assert sum(gap.messages for gap in gaps) == 15
+    assert streams.take_gaps() == []
+
+
+def test_a_sender_that_is_gone_leaves_a_gap_that_is_told() -> None:
+    """a dies before it has repeated what b lacks: the rest is handed over in order, and what is missing is told."""
+    lan = world(seed=4, loss=0.5, quality="reliable")
+    lan.put("b", wish(1, "TRUE", "desk"))
+    until(lan, lambda: knows(lan, "a", "b", 1))
+    start = lan.now
+    for number in range(20):
+        lan.put("a", trades(number), at=start + 0.0001 * number)
+    lan.crash("a", at=start + 0.00205)
+    lan.run(until=start + EXPIRE_AFTER_S + 3)
+    came = [event for _, event in lan.delivered]
+    gaps = lan.router("b").streams.take_gaps()  # type: ignore[attr-defined]
+    missing = sum(gap.messages for gap in gaps)
+    assert came == sorted(set(came))
+    assert {gap.sender for gap in gaps} == {"a"}
+    assert 0 < came[-1] + 1 - len(came) <= missing <= 20 - len(came)
 
 
 # --- the mapping changes

@@ -99,6 +99,7 @@ def publish(
     space: Annotated[Path, typer.Option(help="The space of the events, .json or .toml.", show_default=False)],
     address: Address = DEFAULT,
     wait: Within = 3,
+    durable: Annotated[bool, typer.Option("--durable", help="To the disk of the broker behind the LAN's gateway.")] = False,
 ) -> None:
     """Publish events from stdin, a JSON object a line. What nobody wants is not sent."""
     from contentcast.live.lan import connect_lan
@@ -107,6 +108,11 @@ def publish(
     async def work() -> None:
         (chosen,) = _spaces([space])
         async with connect_lan(address, spaces=[chosen]) as client:
+            if durable:
+                await client.advertise(chosen, quality="durable")
+                receipt = await client.publish(chosen, from_json_lines(chosen, sys.stdin))
+                _say(f"{receipt.events if receipt else 0} events accepted")
+                return
             others = await _others(client, wait)
             events = from_json_lines(chosen, sys.stdin)
             await client.publish(chosen, events)
@@ -126,6 +132,9 @@ def subscribe(
     address: Address = DEFAULT,
     count: Annotated[int, typer.Option(min=0, help="Stop after so many events; 0: never.")] = 0,
     reliable: Annotated[bool, typer.Option("--reliable", help="Ask again for what was lost.")] = False,
+    durable: Annotated[
+        str, typer.Option(metavar="NAME", help="Miss nothing: the broker behind the gateway keeps it.", show_default=False)
+    ] = "",
 ) -> None:
     """Print every event that matches, a JSON object a line."""
     from contentcast.live.lan import connect_lan
@@ -147,6 +156,14 @@ def subscribe(
                 if came == count:
                     done.set()
 
+            if durable:
+                async with client.events(name or declared[0], predicate, durable=durable) as events:
+                    _say(f"subscribed durably as {durable}")
+                    async for event in events:
+                        show(event)
+                        if done.is_set():
+                            events.acknowledge()
+                            return
             quality: Any = "reliable" if reliable else None
             await client.subscribe(name or declared[0], predicate, deliver=show, quality=quality)
             _say(f"subscribed; {client.server.mode} on {client.server.options.interface.address}")

@@ -54,7 +54,7 @@ async def _carry(config: GatewayConfig, every_s: float) -> None:
         async with cc.connect(config.broker, name=known_as, on_change=tell_changes, **config.connection()) as broker:
             for each in config.spaces:
                 await broker.declare(each)
-            made = Gateway(lan, broker, config.shares, name=name, network=config.network)
+            made = Gateway(lan, broker, config.shares, name=name, network=config.network, address=config.reached_at())
             running = asyncio.create_task(made.run())
             stopping = asyncio.create_task(ended.wait())
             while not ended.is_set() and not running.done():

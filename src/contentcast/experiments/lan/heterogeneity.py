@@ -15,7 +15,8 @@ from contentcast.experiments.lan.tables import bars, summarize
 
 
 def plan(scale: Scale) -> list[Row]:
-    return [{"rate": 300.0, "size": 1000, "seconds": 2.0 if scale.quick else 5.0, "seed": seed} for seed in scale.seeds(1)]
+    rate, seconds = (300.0, 2.0) if scale.quick else (1000.0, 5.0)
+    return [{"rate": rate, "size": 1000, "seconds": seconds, "seed": seed} for seed in scale.seeds(1)]
 
 
 def measure(rate: float, size: int, seconds: float, seed: int) -> list[dict[str, Any]]:

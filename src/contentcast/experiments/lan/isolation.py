@@ -15,8 +15,9 @@ from contentcast.experiments.lan.tables import bars, summarize
 
 
 def plan(scale: Scale) -> list[Row]:
+    rate, seconds = (150.0, 2.0) if scale.quick else (1000.0, 5.0)
     return [
-        {"publishers": each, "rate": 150.0, "size": 1000, "seconds": 2.0 if scale.quick else 5.0, "seed": seed}
+        {"publishers": each, "rate": rate, "size": 1000, "seconds": seconds, "seed": seed}
         for each in (1, 2)
         for seed in scale.seeds(1)
     ]

@@ -11,12 +11,19 @@ import pyarrow as pa
 
 from contentcast.experiments.contract import Experiment, Row, Scale, Verdict
 from contentcast.experiments.lan.stage import stage
-from contentcast.experiments.lan.tables import bars, summarize
+from contentcast.experiments.lan.tables import SIZES, bars, summarize
 
 
 def plan(scale: Scale) -> list[Row]:
     return [
-        {"receivers": each, "size": 500, "rate": 300.0, "seconds": 2.0 if scale.quick else 5.0, "seed": seed}
+        {
+            "receivers": each,
+            "size": size,
+            "rate": 300.0 if scale.quick else 1000.0,
+            "seconds": 2.0 if scale.quick else 5.0,
+            "seed": seed,
+        }
+        for size in ((500,) if scale.quick else SIZES)
         for each in (1, 4)
         for seed in scale.seeds(1)
     ]
@@ -30,6 +37,7 @@ def measure(receivers: int, size: int, rate: float, seconds: float, seed: int) -
         sent = found["a"]["sent"]
         link = found["a"]["link"]
         return {
+            "name": f"{size} to {receivers}",
             "sent": sent,
             "least": min(found[name]["received"] for name in names),
             "datagrams_sent": link.get("tx_packets", 0),
@@ -39,24 +47,36 @@ def measure(receivers: int, size: int, rate: float, seconds: float, seed: int) -
 
 
 def judge(table: pa.Table) -> list[Verdict]:
-    rows = sorted(table.to_pylist(), key=lambda each: each["receivers"])
-    one, four = rows[0], rows[-1]
-    copies = four["datagrams_sent"] / four["sent"] if four["datagrams_sent"] else float("nan")
-    once = one["datagrams_sent"] / one["sent"] if one["datagrams_sent"] else float("nan")
+    rows = table.to_pylist()
+    pairs = [
+        (one, four) for one in rows for four in rows if (one["receivers"], four["receivers"]) == (1, 4) and _alike(one, four)
+    ]
+    frames = [(one["size"], _frames(one), _frames(four)) for one, four in pairs]
     return [
         Verdict(
             "Four subscribers get the same as one",
             "the same rate for each",
-            f"{one['least']} of {one['sent']}, {four['least']} of {four['sent']}",
-            one["least"] >= 0.999 * one["sent"] and four["least"] >= 0.999 * four["sent"],
+            "; ".join(
+                f"{one['size']} bytes: {one['least']} of {one['sent']}, {four['least']} of {four['sent']}"
+                for one, four in pairs
+            ),
+            all(each["least"] >= 0.999 * each["sent"] for pair in pairs for each in pair),
         ),
         Verdict(
-            "The publisher sends each event once, by its interface's counters",
+            "Three more subscribers do not change what the publisher sends, by its interface's counters",
             "not affected",
-            f"{once:.2f} frames for an event with one subscriber, {copies:.2f} with four",
-            not copies > 1.2,
+            "; ".join(f"{size} bytes: {one:.2f} frames an event to one, {four:.2f} to four" for size, one, four in frames),
+            not any(four > 1.2 * one for _, one, four in frames),
         ),
     ]
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return bool(one["size"] == other["size"] and one["seed"] == other["seed"])
+
+
+def _frames(row: dict[str, Any]) -> float:
+    return row["datagrams_sent"] / row["sent"] if row["datagrams_sent"] else float("nan")
 
 
 EXPERIMENT: Final = Experiment(
@@ -66,6 +86,6 @@ EXPERIMENT: Final = Experiment(
     plan,
     measure,
     judge,
-    summarize("receivers", "sent", "least", "datagrams_sent", "cpu_us", "where"),
-    bars("receivers", "datagrams_sent", "frames that the publisher's interface sent"),
+    summarize("size", "receivers", "sent", "least", "datagrams_sent", "cpu_us", "where"),
+    bars("name", "datagrams_sent", "frames that the publisher's interface sent"),
 )

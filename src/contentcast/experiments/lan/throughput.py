@@ -1,7 +1,8 @@
 """One to one: how many events a second from one publisher to one subscriber, on the LAN, in the host and in the process.
 
 Source: Eide et al. 2003, section 6.2.1 and table 6. As there, the publisher is slowed until the receiver loses nothing. Two
-ways to publish: `one`, a message for each event, as in the paper; `many`, batches of a hundred.
+ways to publish: `one`, a call for each event, as in the paper (a client sends those of one turn of its loop together); `many`,
+batches of a hundred.
 """
 
 from __future__ import annotations

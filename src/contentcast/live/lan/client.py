@@ -12,91 +12,36 @@ Rule: events of one client enter in the order in which they were published.
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
 
 from contentcast.language import parse_predicate
-from contentcast.live.lan.options import LanError, LanOptions
+from contentcast.live.client.publishing import Receipt
+from contentcast.live.client.subscribing import Batches, Events, Subscription
+from contentcast.live.lan.durable import DURABLE, Keeper
+from contentcast.live.lan.options import LanError
 from contentcast.live.lan.server import LanServer
+from contentcast.live.lan.subscribing import Call, LanSubscription
 from contentcast.model import Advertisement, Constraint, EventBatch, Space, SubscriptionBatch
 from contentcast.model import Subscription as Wanted
+from contentcast.model.errors import nearest
 from contentcast.routing.contract import Advertised as ToldAdvertised
 from contentcast.routing.contract import Published, Received, Subscribed, Unadvertised, Unsubscribed
 from contentcast.routing.multicast import MappingSpecification
 from contentcast.routing.multicast.agreement import proposal_of
-from contentcast.routing.multicast.mapping import RELIABLE, MappingId, Quality
+from contentcast.routing.multicast.mapping import BEST_EFFORT, RELIABLE, MappingId
 
 MOST_GATHERED: Final = 512
 SPACE_WITHIN_S: Final = 3.0
 """How long a space that nobody here has declared may take to be heard of; servers tell theirs every two seconds."""
-MOST_WAITING: Final = 100_000
-"""Events that wait for the program, of one subscription without a callback; the oldest are left out, and counted."""
 
-Call = Callable[[Any], Any]
-
-
-class LanSubscription:
-    """One subscription. Without a callback its events wait here, for `events` and `batches`."""
-
-    def __init__(self, client: LanClient, number: int, space: str, predicate: str, deliver: Call | None, batches: bool) -> None:
-        self.number, self.space, self.predicate = number, space, predicate
-        self.missed = 0
-        self._client = client
-        self._call = deliver
-        self._batches = batches
-        self._waiting: deque[EventBatch] = deque()
-        self._count = 0
-        self._came = asyncio.Event()
-        self._ended = False
-        self._tasks: set[asyncio.Future[Any]] = set()
-
-    async def unsubscribe(self) -> None:
-        await self._client.unsubscribe(self)
-
-    def hand(self, events: EventBatch) -> None:
-        """Called by the server, in the thread and the turn in which the event came."""
-        if self._call is None:
-            self._keep(events)
-            return
-        for each in [events] if self._batches else events.to_dicts():
-            try:
-                result = self._call(each)
-                if inspect.isawaitable(result):
-                    task = asyncio.ensure_future(result)
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
-            except Exception as reason:
-                about = f"deliver of {self.space}: {self.predicate}"
-                asyncio.get_running_loop().call_exception_handler({"message": about, "exception": reason})
-
-    def _keep(self, events: EventBatch) -> None:
-        self._waiting.append(events)
-        self._count += len(events)
-        while self._count > MOST_WAITING and len(self._waiting) > 1:
-            gone = len(self._waiting.popleft())
-            self._count -= gone
-            self.missed += gone
-        self._came.set()
-
-    def end(self) -> None:
-        self._ended = True
-        self._came.set()
-
-    async def next_batch(self) -> EventBatch | None:
-        """None when it has ended."""
-        while not self._waiting:
-            if self._ended:
-                return None
-            self._came.clear()
-            await self._came.wait()
-        batch = self._waiting.popleft()
-        self._count -= len(batch)
-        return batch
+LanQuality = Literal["best effort", "reliable", "durable"]
+QUALITIES: Final = (BEST_EFFORT, RELIABLE, DURABLE)
+Taken = LanSubscription | Subscription
+"""What `subscribe` gives: a durable one stands at a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +53,10 @@ class LanAdvertised:
 class LanClient:
     """Made by `connect_lan`."""
 
-    def __init__(self, server: LanServer, key: Key) -> None:
+    def __init__(self, server: LanServer, let_go: Callable[[], Awaitable[None]]) -> None:
         self.server = server
-        self._key = key
+        self._let_go = let_go
+        self._keeper = Keeper(self)
         self._subscriptions: dict[int, LanSubscription] = {}
         self._gathered: dict[str, list[Mapping[str, Any]]] = {}
         self._flushing = False
@@ -123,10 +69,18 @@ class LanClient:
     async def declare(self, space: Space) -> Space:
         return self.server.declare(space)
 
-    async def publish(self, space: str | Space, events: Any) -> None:
-        """A dict, a list of dicts, an `EventBatch`, or Arrow. A dict goes out with others of the same turn of the loop."""
+    async def publish(self, space: str | Space, events: Any, *, publisher: str = "", number: int = 0) -> Receipt | None:
+        """A dict, a list of dicts, an `EventBatch`, or Arrow. A dict goes out with others of the same turn of the loop.
+
+        Events under a durable advertisement go to the broker, and the receipt says that they are on its disk; `publisher` and
+        `number` as for a client of that broker. For all others there is none to accept them, and no receipt.
+        """
         self._check_open()
         name = space if isinstance(space, str) else space.name
+        if self._keeper.promises(name):
+            return await self._publish_durably(name, events, publisher, number)
+        if publisher or number:
+            raise LanError(f"a broker numbers what it accepts: advertise({name!r}, ..., quality='durable') before")
         if isinstance(events, Mapping) and name in self._gathered:
             gathered = self._gathered[name]
             gathered.append(events)
@@ -135,14 +89,22 @@ class LanClient:
             elif not self._flushing:
                 self._flushing = True
                 asyncio.get_running_loop().call_soon(self._flush_all)
-            return
+            return None
         found = await self._space(space)
         if isinstance(events, Mapping):
             self._gathered[name] = []
-            await self.publish(name, events)
-            return
+            return await self.publish(name, events)
         self._flush(name)
         self._enter(_as_batch(found, events))
+        return None
+
+    async def _publish_durably(self, name: str, events: Any, publisher: str, number: int) -> Receipt | None:
+        found = await self._space(name)
+        batch = _as_batch(found, [events] if isinstance(events, Mapping) else events)
+        self._flush(name)
+        rest, accepted = await self._keeper.publish(batch, publisher, number)
+        self._enter(rest)
+        return None if accepted is None else await accepted
 
     def _flush_all(self) -> None:
         self._flushing = False
@@ -175,39 +137,63 @@ class LanClient:
         *,
         deliver: Call | None = None,
         batches: bool = False,
-        quality: Quality | None = None,
-    ) -> LanSubscription:
-        """Every event that matches comes from now on, and from others as soon as they have heard of it."""
+        quality: LanQuality | None = None,
+        durable: str = "",
+        on_missed: Call | None = None,
+        **more: Any,
+    ) -> Taken:
+        """Every event that matches comes from now on, and from others as soon as they have heard of it.
+
+        `durable`: the name of a subscription that the broker behind the LAN's gateway keeps, also while nobody is there for it;
+        `after` and `acknowledge` as for a client of that broker. `on_missed` is called with a `Gap` when something that was
+        sent reliably can no longer be had, and for a durable one with a `Missed`.
+        """
         self._check_open()
+        _check_quality(quality)
         found = await self._space(space)
         parsed = parse_predicate(found, predicate)
+        if durable or quality == DURABLE:
+            options = {"deliver": deliver, "batches": batches, "on_missed": on_missed, **more}
+            return await self._keeper.subscribe(found, predicate, durable, **options)
+        for name in more:
+            raise LanError(f"only a durable subscription has {name!r}; add durable='NAME'")
         number = self.server.next_number()
-        made = LanSubscription(self, number, found.name, predicate, deliver, batches)
+        made = LanSubscription(self, number, parsed, deliver, batches, on_missed)
         self._subscriptions[number] = made
         subscriber = f"subscription {number}"
         self.server.hands[subscriber] = made.hand
+        self.server.told_gaps[subscriber] = made.miss
         if quality is not None:
             self.server.router.qualities[number] = quality
         self.server.put(Subscribed(SubscriptionBatch.of(Wanted(number, parsed, subscriber))))
         return made
 
-    async def unsubscribe(self, subscription: LanSubscription | Iterable[LanSubscription]) -> None:
-        gone = [subscription] if isinstance(subscription, LanSubscription) else list(subscription)
+    async def unsubscribe(self, subscription: Taken | str | Iterable[Taken]) -> None:
+        """It ends; a durable one for good, with all that waits for it. A text is the name of a durable one."""
+        given = [subscription] if isinstance(subscription, LanSubscription | Subscription | str) else list(subscription)
+        for kept in given:
+            if not isinstance(kept, LanSubscription):
+                await self._keeper.unsubscribe(kept)
+        gone = [each for each in given if isinstance(each, LanSubscription)]
         numbers = tuple(each.number for each in gone if self._subscriptions.pop(each.number, None) is not None)
         if numbers:
             self.server.put(Unsubscribed(numbers))
         for each in gone:
             self.server.hands.pop(f"subscription {each.number}", None)
+            self.server.told_gaps.pop(f"subscription {each.number}", None)
             self.server.router.qualities.pop(each.number, None)
             each.end()
 
     async def advertise(
-        self, space: str | Space, predicate: str = "TRUE", *, quality: Quality | None = None, rate: float | None = None
+        self, space: str | Space, predicate: str = "TRUE", *, quality: LanQuality | None = None, rate: float | None = None
     ) -> LanAdvertised:
         """Says what this client may publish: each attribute as the predicate allows it, or absent.
 
-        `quality`: "reliable" events reach all who want them, whatever these ask for. `rate`: bytes a second, for the planner.
+        `quality`: "reliable" events reach all who want them, whatever these ask for; "durable" ones go to the broker behind the
+        LAN's gateway, and `publish` waits until they are on its disk. `rate`: bytes a second, for the planner.
         """
+        self._check_open()
+        _check_quality(quality)
         found = await self._space(space)
         number = self.server.next_number()
         allowed: dict[str, tuple[Constraint, ...]] = {name: (Constraint.present(kind),) for name, kind in found.kinds.items()}
@@ -216,6 +202,8 @@ class LanClient:
             raise LanError(f"an advertisement is a conjunction; advertise each alternative of {predicate!r} by itself")
         for conjunction in parsed.conjunctions:
             allowed.update({name: (constraint,) for name, constraint in conjunction.items})
+        if quality == DURABLE:
+            await self._keeper.advertise(number, parsed, predicate)
         self.server.put(ToldAdvertised((Advertisement(number, found, allowed, self.server.name),)))
         advertised = LanAdvertised(number, found.name)
         if quality == RELIABLE:
@@ -229,24 +217,23 @@ class LanClient:
     async def unadvertise(self, advertised: LanAdvertised) -> None:
         self.server.put(Unadvertised((advertised.number,)))
         self.server.router.promised.remove(advertised.number)
+        await self._keeper.unadvertise(advertised.number)
         if (saying := self._promises.pop(advertised.number, None)) is not None:
             saying.cancel()
 
     # --- streams of events
 
-    async def events(self, space: str | Space, predicate: str = "TRUE") -> AsyncIterator[dict[str, Any]]:
-        """`async for event in client.events("trades", "price < 120")`: a dict each."""
-        async for batch in self.batches(space, predicate):
-            for each in batch.to_dicts():
-                yield each
+    def events(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Events:
+        """`async for event in client.events("trades", "price < 120")`: a dict each. `options` as for `subscribe`."""
+        return Events(lambda: self._subscribe_for_stream(space, predicate, options))
 
-    async def batches(self, space: str | Space, predicate: str = "TRUE") -> AsyncIterator[EventBatch]:
-        subscription = await self.subscribe(space, predicate)
-        try:
-            while (batch := await subscription.next_batch()) is not None:
-                yield batch
-        finally:
-            await self.unsubscribe(subscription)
+    def batches(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Batches:
+        """`async for batch in client.batches(...)`: an `EventBatch` each. `options` as for `subscribe`."""
+        return Batches(lambda: self._subscribe_for_stream(space, predicate, options))
+
+    async def _subscribe_for_stream(self, space: str | Space, predicate: str, options: dict[str, Any]) -> Subscription:
+        # A subscription of the LAN has what a stream asks for: next_batch, at, done and leave.
+        return cast(Subscription, await self.subscribe(space, predicate, **options))
 
     # --- the mapping
 
@@ -301,7 +288,8 @@ class LanClient:
             self._flush_all()
             await self.unsubscribe(list(self._subscriptions.values()))
             self._closed = True
-            await _let_go(self._key)
+            await self._keeper.close()
+            await self._let_go()
 
     async def __aenter__(self) -> LanClient:
         return self
@@ -318,60 +306,6 @@ def _as_batch(space: Space, events: Any) -> EventBatch:
     return EventBatch.from_dicts(space, events)
 
 
-# --- one server for a LAN in a process
-
-Key = tuple[int, str, MappingId | None]
-_shared: dict[Key, tuple[asyncio.Task[LanServer], int]] = {}
-"""By loop, address and mapping: the server, and how many clients have it."""
-
-
-class _Connecting:
-    """`await connect_lan(...)` and `async with connect_lan(...)`."""
-
-    def __init__(self, url: str, spaces: tuple[Space, ...], mapping: MappingSpecification | None) -> None:
-        self._url, self._spaces, self._mapping = url, spaces, mapping
-        self._options = LanOptions.of(url, mapping)
-        self._client: LanClient | None = None
-
-    def __await__(self) -> Any:
-        return self._open().__await__()
-
-    async def _open(self) -> LanClient:
-        key = (id(asyncio.get_running_loop()), self._url, self._mapping.id if self._mapping is not None else None)
-        self._client = LanClient(await _have(key, self._options), key)
-        for each in self._spaces:
-            await self._client.declare(each)
-        return self._client
-
-    async def __aenter__(self) -> LanClient:
-        return await self._open()
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.close()
-
-
-def connect_lan(url: str, *, spaces: Iterable[Space] = (), mapping: MappingSpecification | None = None) -> _Connecting:
-    """A client on the LAN of this address (see `options`). `spaces` are declared at once."""
-    return _Connecting(url, tuple(spaces), mapping)
-
-
-async def _have(key: Key, options: LanOptions) -> LanServer:
-    starting, users = _shared.get(key, (None, 0))
-    if starting is None:
-        starting = asyncio.create_task(LanServer(options).start())
-    _shared[key] = (starting, users + 1)
-    try:
-        return await starting
-    except BaseException:
-        _shared.pop(key, None)
-        raise
-
-
-async def _let_go(key: Key) -> None:
-    starting, users = _shared[key]
-    if users > 1:
-        _shared[key] = (starting, users - 1)
-        return
-    del _shared[key]
-    await (await starting).stop()
+def _check_quality(quality: str | None) -> None:
+    if quality is not None and quality not in QUALITIES:
+        raise LanError(f"the quality of service is {', '.join(map(repr, QUALITIES))}{nearest(quality, QUALITIES, 'not')}")

@@ -33,15 +33,13 @@ from contentcast.language import parse_predicate, print_predicate
 from contentcast.live.client.client import Client
 from contentcast.live.client.subscribing import Subscription
 from contentcast.live.errors import NotConnected
-from contentcast.live.lan.client import LanClient, LanSubscription
+from contentcast.live.lan.client import LanClient
+from contentcast.live.lan.client import Taken as LanSubscription
+from contentcast.live.lan.gateway_beats import AWAY_AFTER_S, BEAT_EVERY_S, GATEWAYS
 from contentcast.live.looking.wanted import general
 from contentcast.model import ContentcastError, EventBatch, Predicate, Space
 from contentcast.routing.multicast.mapping import RELIABLE
 
-GATEWAYS: Final = Space("contentcast gateways", brokers="string", gateway="string", server="string")
-"""Where the gateways of a LAN say that they live."""
-BEAT_EVERY_S: Final = 0.5
-AWAY_AFTER_S: Final = 2.0
 LOOK_EVERY_S: Final = 0.2
 """How soon a want of one side is told to the other, at most."""
 REMEMBERED: Final = 1_000_000
@@ -91,15 +89,26 @@ class Side:
 
 
 class Gateway:
-    """`run` carries events until it is cancelled. `network`: a name for the brokers, the same at all gateways to them."""
+    """`run` carries events until it is cancelled. `network`: a name for the brokers, the same at all gateways to them.
+
+    `address`: where programs of the LAN reach the broker, for durable delivery (see `durable`).
+    """
 
     def __init__(
-        self, lan: LanClient, broker: Client, shares: Iterable[Share], *, name: str = "", network: str = "brokers"
+        self,
+        lan: LanClient,
+        broker: Client,
+        shares: Iterable[Share],
+        *,
+        name: str = "",
+        network: str = "brokers",
+        address: str = "",
     ) -> None:
         self.lan, self.broker = lan, broker
         self.shares = {each.space: each for each in shares}
         self.name = name or lan.server.name
         self.network = network
+        self.address = address
         self.is_active = False
         self.to_lan, self.to_brokers = Side(), Side()
         self._seen = SeenIds()
@@ -134,7 +143,7 @@ class Gateway:
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        said = {"brokers": self.network, "gateway": self.name, "server": self.lan.server.name}
+        said = {"brokers": self.network, "gateway": self.name, "server": self.lan.server.name, "address": self.address}
         while True:
             await self.lan.publish(GATEWAYS, said)
             now = loop.time()

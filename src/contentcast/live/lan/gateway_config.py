@@ -24,6 +24,7 @@ name = "office-1"                        # unique among the gateways; the smalle
 network = "brokers"                      # a name for the brokers, the same at all gateways to them
 lan = "lan://239.192.10.0:6666"          # add ?interface=192.168.1.7&key=lan.key for other computers
 broker = "contentcast://127.0.0.1:7411"  # several with commas: the first that answers
+# address = "contentcast://10.0.0.5:7411" # the broker as programs of the LAN reach it, for durable delivery; else `broker`
 # token_file = "gateway.jwt"             # who the gateway is at the broker; it needs the right gateway there
 # authority = "network-ca.pem"           # for contentcasts://
 # certificate = "gateway.pem"
@@ -44,11 +45,19 @@ class GatewayConfig:
     name: str = ""
     network: str = "brokers"
     lan: str = DEFAULT_URL
+    address: str = ""
     token_file: str = ""
     authority: str = ""
     certificate: str = ""
     key: str = ""
     spaces: tuple[Space, ...] = field(default=())
+
+    def reached_at(self) -> str:
+        """Where programs of the LAN reach the broker; empty if that is an address of the gateway's own computer alone."""
+        if self.address:
+            return self.address
+        here = LanOptions.of(self.lan).interface.is_loopback
+        return self.broker if here or not any(each.is_loopback for each in read_addresses(self.broker)) else ""
 
     def connection(self) -> dict[str, Any]:
         """What `cc.connect` takes besides the address."""
@@ -93,6 +102,8 @@ def gateway_config(told: Mapping[str, Any], folder: Path = Path()) -> GatewayCon
         if name not in ("share", "spaces"):
             given[name] = str(folder / value) if name in PATHS else value
     read_addresses(given["broker"])
+    if "address" in given:
+        read_addresses(given["address"])
     LanOptions.of(given.get("lan", DEFAULT_URL))
     files = told.get("spaces", [])
     if not isinstance(files, list) or not all(isinstance(each, str) for each in files):

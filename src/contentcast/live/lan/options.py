@@ -7,6 +7,9 @@
     key         a file with the key that all servers of the LAN share
     insecure    yes: take datagrams from anybody, although the interface is not loopback
     quality     reliable | best effort: what subscriptions ask for that do not say it themselves
+    broker      where the broker behind the gateway is reached, for durable delivery; unless told, the gateway says it
+    token       a file with the token to show to that broker
+    authority   the PEM file of who signs its certificate, for contentcasts://
 
 Rule: beyond loopback there is a key, or somebody has typed `insecure`.
 """
@@ -19,6 +22,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from contentcast.live.datagrams import Interface
 from contentcast.live.lan.keys import GroupKey
+from contentcast.live.settings.address import read_addresses
 from contentcast.model import ContentcastError
 from contentcast.model.errors import nearest
 from contentcast.routing.multicast.groups import Group
@@ -26,7 +30,7 @@ from contentcast.routing.multicast.mapping import BEST_EFFORT, CONTROL, RELIABLE
 
 Mode = Literal["multicast", "fanout", "auto"]
 MODES: Final = ("multicast", "fanout", "auto")
-KEYS: Final = ("interface", "mode", "peer", "port", "key", "insecure", "quality")
+KEYS: Final = ("interface", "mode", "peer", "port", "key", "insecure", "quality", "broker", "token", "authority")
 DEFAULT_URL: Final = "lan://239.192.10.0:6666"
 
 
@@ -44,6 +48,9 @@ class LanOptions:
     key: GroupKey | None = field(default=None, compare=False)
     key_file: str = ""
     quality: Quality = BEST_EFFORT
+    broker: str = ""
+    token_file: str = ""
+    authority: str = ""
 
     @classmethod
     def of(cls, url: str, mapping: MappingSpecification | None = None) -> LanOptions:
@@ -76,7 +83,13 @@ class LanOptions:
             raise LanError("mode=fanout sends a copy to each peer; name them: peer=192.168.1.8:7000")
         quality = told.get("quality", [BEST_EFFORT])[-1]
         if quality not in (BEST_EFFORT, RELIABLE):
-            raise LanError(f"quality is {RELIABLE} or {BEST_EFFORT}, got {quality!r}")
+            more = "; a durable subscription has a name, so it is asked for where it is made" if quality == "durable" else ""
+            raise LanError(f"quality is {RELIABLE} or {BEST_EFFORT}, got {quality!r}{more}")
+        broker, token = told.get("broker", [""])[-1], told.get("token", [""])[-1]
+        if broker:
+            read_addresses(broker)
+        elif token:
+            raise LanError("a token is shown to a broker that you name, not to one that is heard of; add broker=host:port")
         return cls(
             chosen,
             interface,
@@ -86,6 +99,9 @@ class LanOptions:
             key,
             key_file,
             cast(Quality, quality),
+            broker,
+            token,
+            told.get("authority", [""])[-1],
         )
 
 

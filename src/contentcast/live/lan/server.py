@@ -46,6 +46,7 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.dice import Dice
 from contentcast.routing.multicast import Group, Multicast
+from contentcast.routing.multicast.streams import Gap
 from contentcast.routing.setup import Setup
 from contentcast.wire import (
     DeclaredSpaces,
@@ -91,6 +92,8 @@ class LanServer:
         self.router = Multicast(self.name, setup, mapping=options.mapping, quality=options.quality)
         self.hands: dict[str, Hand] = {}
         """Subscriber -> what is called with its events."""
+        self.told_gaps: dict[str, Callable[[Gap], None]] = {}
+        """Subscriber -> what is called when something that was sent reliably cannot be had any more."""
         self.changed: Callable[[], None] = lambda: None
         """Called after every input: for those who wait for a fact."""
         self._next_event = secrets.randbits(38) << 24
@@ -196,6 +199,10 @@ class LanServer:
                 perform(self.router.handle(self._waiting.popleft(), self._loop.time()), self._how, HOST)
         finally:
             self._handling = False
+        for gap in self.router.streams.take_gaps():
+            log.warning("%d messages of %s to %s cannot be had any more", gap.messages, gap.sender, gap.group)
+            for tell in list(self.told_gaps.values()):
+                tell(gap)
         self.changed()
 
     def event_ids(self, count: int) -> int:

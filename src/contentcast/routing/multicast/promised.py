@@ -1,10 +1,13 @@
-"""What publishers of this server have advertised as reliable: such events go reliably, whatever their receivers ask for.
+"""What publishers have advertised with a quality of service: such events get it, whatever their receivers ask for.
 
 Source: Eide et al. 2003, section 7, announces a quality of service in subscriptions and advertisements.
 Rule: one such event takes its whole message with it; more than was promised is no harm.
 """
 
 from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
 
 from contentcast.match_index import MatchIndex
 from contentcast.model import EventBatch, Predicate, Space
@@ -27,10 +30,15 @@ class Promised:
     def any_of(self, events: EventBatch) -> bool:
         if not self._predicates:
             return False
-        index = self._of(events.space)
-        return index is not None and bool(index.match_counts(events).to_numpy().any())
+        return bool(self.of(events).any())
 
-    def _of(self, space: Space) -> MatchIndex | None:
+    def of(self, events: EventBatch) -> npt.NDArray[np.bool_]:
+        """For each event: was it promised?"""
+        index = self._index(events.space) if len(events) else None
+        found = np.zeros(len(events), np.bool_)
+        return found if index is None else found | (index.match_counts(events).to_numpy() > 0)
+
+    def _index(self, space: Space) -> MatchIndex | None:
         if space not in self._indexes:
             mine = {
                 number: each for number, each in self._predicates.items() if space.extends(each.space) or space == each.space

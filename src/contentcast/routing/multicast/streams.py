@@ -12,7 +12,10 @@ repeats its last number, so that the loss of the last message is noticed.
 
 The sender notes for whom it sent each message. Somebody who joins late asks for all numbers before the first that it hears,
 and is told to pass over what was not for it, or is no longer kept.
-Rule: numbers are handed over in order, each once; a number is skipped only when its sender says so or is gone.
+What is older than KEPT_MESSAGES, or of a sender that is gone, cannot be had any more. It is not fetched over TCP: who is so far
+behind is too slow for the stream, and a second copy of the history at every sender is what `durable` has a broker for. It
+becomes a `Gap`, which the host tells to the subscribers.
+Rule: numbers are handed over in order, each once; a number is skipped only when its sender says so or is gone; then it is told.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from contentcast.routing.contract import Effect, SendGroup, SetTimer, Timer
 from contentcast.routing.dice import Dice
@@ -45,6 +48,14 @@ MOST_ASKED: Final = 30
 """Questions about a gap to a sender that does not answer, before its numbers are given up."""
 
 Life = tuple[str, int]
+
+
+class Gap(NamedTuple):
+    """Messages that `sender` sent to `group` for this server, and that can no longer be had."""
+
+    sender: str
+    group: str
+    messages: int
 
 
 @dataclass(slots=True)
@@ -110,6 +121,7 @@ class Streams:
     def __init__(self, broker: str, incarnation: int, control: str, dice: Dice) -> None:
         self.lost = 0
         """Messages that were for this server and could no longer be had."""
+        self._gaps: list[Gap] = []
         self.repeated = self.asked = 0
         self._broker = broker
         self._stream = incarnation
@@ -181,7 +193,7 @@ class Streams:
         incoming = self._incoming.get((sender, group))
         before: list[Message] = []
         if incoming is None or heard.stream > incoming.stream:
-            before = [] if incoming is None else self._give_up(incoming)
+            before = [] if incoming is None else self._give_up(sender, group, incoming)
             incoming = self._incoming[sender, group] = Incoming(heard.stream)
         if heard.stream < incoming.stream:
             return [], []
@@ -210,7 +222,7 @@ class Streams:
         if not spans:
             return [], []
         if incoming.asked >= MOST_ASKED:
-            return self._give_up(incoming), []
+            return self._give_up(sender, group, incoming), []
         incoming.waiting = True
         incoming.asked += 1
         self.asked += 1
@@ -232,7 +244,7 @@ class Streams:
         incoming = self._incoming.get((sender, told.group))
         if told.to != self._broker or incoming is None or incoming.stream != told.stream:
             return [], []
-        self.lost += told.gone
+        self._lose(sender, told.group, told.gone)
         incoming.passed += told.spans
         ready = incoming.drain()
         return ready, self._watch(sender, told.group, incoming, now)
@@ -241,17 +253,27 @@ class Streams:
         """The sender is gone: what is here is handed over, what is missing is lost."""
         found: list[Message] = []
         for key in [each for each in self._incoming if each[0] == sender]:
-            found += self._give_up(self._incoming.pop(key))
+            found += self._give_up(*key, self._incoming.pop(key))
         return found
 
-    def _give_up(self, incoming: Incoming) -> list[Message]:
-        self.lost += sum(last - first + 1 for first, last in incoming.missing())
+    def _give_up(self, sender: str, group: str, incoming: Incoming) -> list[Message]:
+        self._lose(sender, group, sum(last - first + 1 for first, last in incoming.missing()))
         found = [incoming.early[number] for number in sorted(incoming.early)]
         incoming.early.clear()
         incoming.passed.clear()
         incoming.arrived = incoming.last
         incoming.asked = 0
         return found
+
+    def _lose(self, sender: str, group: str, messages: int) -> None:
+        if messages:
+            self.lost += messages
+            self._gaps.append(Gap(sender, group, messages))
+
+    def take_gaps(self) -> list[Gap]:
+        """What was lost since this was asked last."""
+        gaps, self._gaps = self._gaps, []
+        return gaps
 
     def state(self) -> dict[str, Any]:
         if not self._outgoing and not self._incoming:
