@@ -79,6 +79,21 @@ class Net(AsyncExitStack):
     async def client(self, broker: Broker, **options: Any) -> Client:
         return await self.enter_async_context(cc.connect(str(broker.addresses[0]), **options))
 
+    async def alone(self) -> tuple[Broker, Client]:
+        """A broker, and a client of it that has declared the trades."""
+        broker = await self.broker("a")
+        client = await self.client(broker)
+        await client.declare(TRADES)
+        return broker, client
+
+    async def pair(self) -> tuple[Broker, Broker, Client, Client]:
+        """Two brokers and a client at each; both know the trades, which the first has declared."""
+        a, publisher = await self.alone()
+        b = await self.broker("b", a)
+        subscriber = await self.client(b)
+        await knows_space(subscriber)
+        return a, b, publisher, subscriber
+
 
 async def knows_space(client: Client, name: str = "trades") -> None:
     """A declaration made elsewhere has come to the client's broker."""

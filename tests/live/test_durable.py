@@ -32,6 +32,12 @@ class Durably(Net):
     async def broker(self, name: str, *neighbours: Broker, **settings: Any) -> Broker:
         return await super().broker(name, *neighbours, data=self.folder / name, **settings)
 
+    async def again(self, broker: Broker, *neighbours: Broker) -> Broker:
+        """Another life of a broker that has stopped, at the same address and with the same disk."""
+        addresses = tuple(each.addresses[0] for each in neighbours)
+        config = BrokerConfig(name=broker.name, listen=broker.addresses, neighbours=addresses, data=self.folder / broker.name)
+        return await self.enter_async_context(Broker(config, log=Silent()))
+
 
 def prices(first: int, count: int) -> list[dict[str, Any]]:
     return [{"issue": "IBM", "price": float(each), "volume": each} for each in range(first, first + count)]
@@ -70,9 +76,7 @@ async def test_an_absent_subscriber_gets_what_was_accepted_meanwhile(tmp_path: P
 @story
 async def test_what_was_not_acknowledged_comes_again_and_a_stored_number_goes_on_behind_it(tmp_path: Path) -> None:
     async with Durably(tmp_path) as net:
-        a = await net.broker("a")
-        client = await net.client(a)
-        await client.declare(TRADES)
+        _, client = await net.alone()
         async with client.events("trades", durable="desk-7", acknowledge=False) as events:
             await client.publish("trades", prices(1, 5))
             assert await taken(events, 4) == [1, 2, 3, 4]
@@ -110,11 +114,7 @@ async def test_who_is_not_there_sees_where_a_subscription_stands_and_acknowledge
 async def test_brokers_stop_and_start_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     """The publisher's and the subscriber's clients stay, and reconnect by themselves."""
     async with Durably(tmp_path) as net:
-        a = await net.broker("a")
-        b = await net.broker("b", a)
-        publisher, subscriber = await net.client(a), await net.client(b)
-        await publisher.declare(TRADES)
-        await knows_space(subscriber)
+        a, b, publisher, subscriber = await net.pair()
         events = await subscriber.events("trades", "volume < 1000", durable="desk-7").ready()
         await publisher.publish("trades", prices(1, 2))
         assert await taken(events, 2) == [1, 2]
@@ -122,11 +122,9 @@ async def test_brokers_stop_and_start_and_nothing_is_lost_or_doubled(tmp_path: P
         await publisher.publish("trades", prices(3, 2))
         await a.stop()
         waiting = asyncio.create_task(publisher.publish("trades", prices(5, 2)))
-        again = Broker(BrokerConfig(name="a", listen=a.addresses, data=tmp_path / "a"), log=Silent())
-        a = await net.enter_async_context(again)
+        a = await net.again(a)
         assert (await waiting).position == 3
-        config = BrokerConfig(name="b", listen=b.addresses, neighbours=a.addresses, data=tmp_path / "b")
-        b = await net.enter_async_context(Broker(config, log=Silent()))
+        b = await net.again(b, a)
         assert await taken(events, 4) == [3, 4, 5, 6]
         assert subscriber.reconnections == 1
         homes = a.router.state()["durable"]["origin"]["homes"]
@@ -186,16 +184,13 @@ async def test_a_broker_that_is_gone_for_ever_is_forgotten_by_all(tmp_path: Path
 async def test_a_batch_with_a_publishers_number_is_published_once(tmp_path: Path) -> None:
     """Also by another client, and by another life of the broker."""
     async with Durably(tmp_path) as net:
-        a = await net.broker("a")
-        one = await net.client(a)
-        await one.declare(TRADES)
+        a, one = await net.alone()
         events = await one.events("trades", durable="desk-7").ready()
         first = await one.publish("trades", prices(1, 2), publisher="feed", number=1)
         again = await one.publish("trades", prices(1, 2), publisher="feed", number=1)
         assert (first.duplicate, again.duplicate, first.position, again.position) == (False, True, 1, 1)
         await a.stop()
-        config = BrokerConfig(name="a", listen=a.addresses, data=tmp_path / "a")
-        a = await net.enter_async_context(Broker(config, log=Silent()))
+        a = await net.again(a)
         other = await net.client(a)
         assert (await other.publish("trades", prices(1, 2), publisher="feed", number=1)).duplicate
         assert not (await other.publish("trades", prices(3, 1), publisher="feed", number=2)).duplicate
@@ -207,9 +202,7 @@ async def test_a_batch_with_a_publishers_number_is_published_once(tmp_path: Path
 @story
 async def test_what_is_sent_again_after_a_lost_answer_is_not_published_again(tmp_path: Path) -> None:
     async with Durably(tmp_path) as net:
-        a = await net.broker("a")
-        subscriber = await net.client(a)
-        await subscriber.declare(TRADES)
+        a, subscriber = await net.alone()
         events = await subscriber.events("trades", durable="desk-7").ready()
         async with Proxy(a) as proxy, cc.connect(proxy.url) as publisher:
             await knows_space(publisher)
@@ -226,9 +219,7 @@ async def test_what_is_sent_again_after_a_lost_answer_is_not_published_again(tmp
 @story
 async def test_an_ended_subscription_gets_nothing_and_a_new_one_of_its_name_begins_anew(tmp_path: Path) -> None:
     async with Durably(tmp_path) as net:
-        a = await net.broker("a")
-        client = await net.client(a)
-        await client.declare(TRADES)
+        a, client = await net.alone()
         subscription = await client.subscribe("trades", durable="desk-7")
         await client.publish("trades", prices(1, 2))
         await subscription.unsubscribe()
@@ -259,9 +250,7 @@ async def test_who_comes_later_takes_the_place_and_the_earlier_one_is_told(tmp_p
 @story
 async def test_a_changed_predicate_keeps_its_numbers(tmp_path: Path) -> None:
     async with Durably(tmp_path) as net:
-        a = await net.broker("a")
-        client = await net.client(a)
-        await client.declare(TRADES)
+        _, client = await net.alone()
         events = await client.events("trades", "price < 5", durable="desk-7").ready()
         assert events.subscription is not None
         await client.publish("trades", prices(4, 2))
@@ -333,8 +322,7 @@ async def test_what_everybody_has_goes_from_the_disk_and_a_broker_starts_from_wh
         found = verify(tmp_path / "a")
         assert found["subscriptions"]["busy"]["numbered"] == 30_000
         assert found["subscriptions"]["lazy"] == {"numbered": 1, "acknowledged": 0}
-        config = BrokerConfig(name="a", listen=a.addresses, data=tmp_path / "a")
-        a = await net.enter_async_context(Broker(config, log=Silent()))
+        a = await net.again(a)
         other = await net.client(a)
         assert (await other.publish("trades", prices(0, 100), publisher="feed", number=300)).duplicate
         async with other.events("trades", "volume = 77", durable="lazy") as events:
@@ -361,9 +349,7 @@ async def test_a_dry_run_names_durable_subscribers_that_are_away(tmp_path: Path)
 @story
 async def test_a_callback_gets_each_event_once_over_a_cut_connection(tmp_path: Path) -> None:
     async with Durably(tmp_path) as net:
-        a = await net.broker("a")
-        publisher = await net.client(a)
-        await publisher.declare(TRADES)
+        a, publisher = await net.alone()
         got: list[int] = []
         async with Proxy(a) as proxy, cc.connect(proxy.url) as subscriber:
             await subscriber.subscribe("trades", durable="desk-7", deliver=lambda event: got.append(event["volume"]))
@@ -378,9 +364,7 @@ async def test_a_callback_gets_each_event_once_over_a_cut_connection(tmp_path: P
 @story
 async def test_a_broker_in_memory_says_how_to_make_it_durable_and_is_no_neighbour_of_a_durable_one(tmp_path: Path) -> None:
     async with Net() as net:
-        a = await net.broker("a")
-        client = await net.client(a)
-        await client.declare(TRADES)
+        a, client = await net.alone()
         with pytest.raises(LiveError, match=r"keeps nothing on disk.*--data"):
             await client.subscribe("trades", durable="desk-7")
         config = BrokerConfig(name="b", neighbours=a.addresses, data=tmp_path)

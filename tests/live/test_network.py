@@ -15,11 +15,7 @@ from tests.live.stories import TRADE, TRADES, Net, knows_space, story, until, wa
 @story
 async def test_an_event_arrives_at_another_broker() -> None:
     async with Net() as net:
-        a = await net.broker("a")
-        b = await net.broker("b", a)
-        publisher, subscriber = await net.client(a), await net.client(b)
-        await publisher.declare(TRADES)
-        await knows_space(subscriber)
+        a, _, publisher, subscriber = await net.pair()
         got: list[dict[str, Any]] = []
         await subscriber.subscribe("trades", "issue = 'IBM' AND price < 120", deliver=got.append)
         await wanted_at(a, "b")
@@ -32,11 +28,7 @@ async def test_an_event_arrives_at_another_broker() -> None:
 @story
 async def test_what_nobody_wants_crosses_no_link() -> None:
     async with Net() as net:
-        a = await net.broker("a")
-        b = await net.broker("b", a)
-        publisher, subscriber = await net.client(a), await net.client(b)
-        await publisher.declare(TRADES)
-        await knows_space(subscriber)
+        a, b, publisher, subscriber = await net.pair()
         stream = await subscriber.events("trades", "price < 10").ready()
         await wanted_at(a, "b")
         for price in (11.0, 12.0, 9.0):
@@ -92,9 +84,7 @@ def test_every_protocol_of_the_catalog_runs_live(protocol: str) -> None:
 @story
 async def test_a_broker_that_comes_later_hears_of_everything() -> None:
     async with Net() as net:
-        a = await net.broker("a")
-        one = await net.client(a)
-        await one.declare(TRADES)
+        a, one = await net.alone()
         got: list[dict[str, Any]] = []
         await one.subscribe("trades", "price < 120", deliver=got.append)
         b = await net.broker("b", a)
@@ -139,11 +129,7 @@ async def test_a_broker_that_stops_and_one_that_is_silent_are_noticed() -> None:
 @story
 async def test_a_space_gains_an_attribute_while_events_pass() -> None:
     async with Net() as net:
-        a = await net.broker("a")
-        b = await net.broker("b", a)
-        publisher, subscriber = await net.client(a), await net.client(b)
-        await publisher.declare(TRADES)
-        await knows_space(subscriber)
+        a, _, publisher, subscriber = await net.pair()
         stream = await subscriber.events("trades").ready()
         await wanted_at(a, "b")
         await publisher.publish("trades", TRADE)

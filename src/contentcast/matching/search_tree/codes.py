@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from contentcast.kernels.kernel import kernel
 from contentcast.matching.search_tree.rows import AttributeTests
 from contentcast.model.space import Attribute
-from contentcast.model.values.keys import KEYED, float_keys, key_ends, key_of
-from contentcast.model.values.kinds import TOP, Kind, Value
+from contentcast.model.values.keys import KEYED, column_keys, key_ends, key_of
+from contentcast.model.values.kinds import TOP, Value
 from contentcast.model.values.ranges import Ranges
 
 Ints = npt.NDArray[np.int64]
@@ -107,7 +107,7 @@ class KeyCoder:
 
     def encode(self, column: pa.Array) -> Codes:
         codes = np.empty(len(column), np.int32)
-        search(self.cuts, _keys(self.kind, column), codes)
+        search(self.cuts, column_keys(self.kind, column), codes)
         if column.null_count:
             codes[_absent(column)] = self.count
         return codes
@@ -228,15 +228,6 @@ def search(cuts: Ints, keys: Ints, codes: Codes) -> None:
             low = low + half + 1 if right else low
             size = size - half - 1 if right else half
         codes[at] = low
-
-
-def _keys(kind: Kind, column: pa.Array) -> Ints:
-    if kind.name == "timestamp":
-        column = column.cast(pa.int64())
-    if column.null_count:
-        column = column.fill_null(False if kind.name == "bool" else 0)
-    values = column.to_numpy(zero_copy_only=False)
-    return float_keys(values) if kind.name == "float" else values.astype(np.int64, copy=False)
 
 
 def _absent(column: pa.Array) -> Truths:

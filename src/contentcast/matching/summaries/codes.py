@@ -21,7 +21,7 @@ import pyarrow as pa
 from contentcast.kernels.kernel import kernel
 from contentcast.matching.summaries.columns import POINT, UNBOUNDED, Ints, Rows
 from contentcast.matching.summaries.kernels import ABSENT
-from contentcast.model.values.keys import KEYED, NO_FLOAT, float_keys, key_ends
+from contentcast.model.values.keys import KEYED, NO_FLOAT, column_keys, key_ends
 from contentcast.model.values.kinds import Kind, Value
 
 Codes = npt.NDArray[np.int32]
@@ -60,7 +60,7 @@ class Coder:
     def encode(self, column: pa.Array, codes: Codes) -> None:
         """Fills in one code for each row of the batch; ABSENT where the column is null."""
         if self.texts is None:
-            search_keys(*self.keys, _keys(self.kind, column), codes)
+            search_keys(*self.keys, column_keys(self.kind, column), codes)
         else:
             offsets, data = text_buffers(column)
             search_texts(*self.keys, self.texts.offsets, self.texts.data, offsets, data, codes)
@@ -109,15 +109,6 @@ class Texts:
         offsets = np.cumsum([0, *map(len, raw)], dtype=np.int64)
         data = np.frombuffer(b"".join(raw) + bytes(8), np.uint8)
         return cls(offsets, data)
-
-
-def _keys(kind: Kind, column: pa.Array) -> Ints:
-    if kind.name == "timestamp":
-        column = column.cast(pa.int64())
-    if column.null_count:
-        column = column.fill_null(False if kind.name == "bool" else 0)
-    values = column.to_numpy(zero_copy_only=False)
-    return float_keys(values) if kind.name == "float" else values.astype(np.int64, copy=False)
 
 
 def text_buffers(column: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:

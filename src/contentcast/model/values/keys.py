@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from contentcast.model.values.kinds import INT_GREATEST, INT_LEAST, TIMESTAMP_GREATEST, TIMESTAMP_LEAST, TOP, Kind, Value
 
@@ -58,6 +59,16 @@ _ENDS: Final[dict[str, tuple[Any, Any]]] = {
     "bool": (False, True),
     "timestamp": (TIMESTAMP_LEAST, TIMESTAMP_GREATEST),
 }
+
+
+def column_keys(kind: Kind, column: pa.Array) -> npt.NDArray[np.int64]:
+    """The keys of a column's values; a null has that of 0 or FALSE."""
+    if kind.name == "timestamp":
+        column = column.cast(pa.int64())
+    if column.null_count:
+        column = column.fill_null(False if kind.name == "bool" else 0)
+    values = column.to_numpy(zero_copy_only=False)
+    return float_keys(values) if kind.name == "float" else values.astype(np.int64, copy=False)
 
 
 def key_ends(kind: Kind) -> tuple[int, int]:
