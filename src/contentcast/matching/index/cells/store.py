@@ -176,7 +176,7 @@ class Store:
     # --- changing
 
     def append(self, columns: GroupColumns, entry_rows: EntryRows, rows: Ints, cells: Any, mixed: Ints, ids: Any) -> None:
-        """Entries into their cells: of each its row among the asks, and its cell; `mixed` and `ids` are the rows'."""
+        """Entries into their cells: of each its row among the entry rows, and its cell; `mixed` and `ids` are the rows'."""
         order = np.argsort(cells.astype(np.int64) << 32 | mixed[rows] & 0xFFFFFFFF, kind="stable")
         lengths, next_run = np.ones(len(order), np.int64), self.run_count
         if len(order) >= RUNS_FROM:

@@ -75,15 +75,15 @@ class GroupColumns(NamedTuple):
     gate: np.ndarray  # its kind; the table of an equal one is hashed
     gate_word: np.ndarray  # of an equal gate, else -1
     gate_mask: np.ndarray
-    gate_field: np.ndarray  # of the asks that lead through a gate of another kind
+    gate_field: np.ndarray  # field code of the tests that lead through a gate of another kind
     level: np.ndarray  # of a grid, as a shift
     half_start: np.ndarray  # where its halves begin; one more than groups
     halves: np.ndarray
     blank_start: np.ndarray
     blank: np.ndarray  # an entry that asks for nothing
     field_code_start: np.ndarray
-    field_codes: np.ndarray  # of the asks that it tests
-    column: np.ndarray  # [group, subject of an ask], or -1
+    field_codes: np.ndarray  # of the tests that it makes
+    column: np.ndarray  # [group, subject of a test], or -1
     form: np.ndarray  # the same: how it is tested there
 
 
@@ -91,7 +91,7 @@ class Cells(NamedTuple):
     """What an event needs of a cell, or of a table's slot, stands in one row, so that it is fetched at once."""
 
     arena: np.ndarray  # int32
-    cell: np.ndarray  # [cell, BASE | COUNT | ROOM | OUTPUT | PLAIN | GROUP]
+    cell: np.ndarray  # [cell, BASE | COUNT | CAPACITY | OUTPUT | PLAIN | GROUP]
     table: np.ndarray  # [slot, (key, cell)]; cell -1: empty
     run_start: np.ndarray
     run_length: np.ndarray

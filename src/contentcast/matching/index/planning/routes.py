@@ -65,7 +65,7 @@ class Gates(NamedTuple):
     word: np.ndarray
     mask: np.ndarray
     bits: np.ndarray  # how telling: of an equal gate the bits under its mask and one more, else 1
-    field_code: np.ndarray  # of the asks that lead through it
+    field_code: np.ndarray  # of the tests that lead through it
     cut_start: np.ndarray  # where its grid begins; one more than gates
     cuts: np.ndarray
     level_start: np.ndarray  # where the levels of its grid begin that are in use
