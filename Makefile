@@ -47,6 +47,7 @@ bench: setup-bench ## Measure against peers in the same run (ARGS=... adds optio
 
 soak: setup ## Play 1,000 stories of crashes, cuts and churn to every protocol (ARGS='--seeds 50'), 10,000 of durable delivery, then attack all entrances
 	@$(BIN)/python -m contentcast.simulation.faults --protocol all --seeds 1000 $(ARGS)
+	@$(BIN)/python -m contentcast.simulation.coming_and_going --seeds 1000
 	@$(BIN)/python -m tests.simulation.durable --seeds 10000
 	@$(BIN)/python -m tests.fuzz_inputs --minutes 20 --first 2000000
 

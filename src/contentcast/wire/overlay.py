@@ -5,11 +5,11 @@
     Locate         key u64, hops u16 | asker                     who stands before this key? It answers the asker
     Leaving        successors u32 | predecessor | successors
     Posted         number i64 | another message                  to be acknowledged
-    Acknowledged   number i64
+    Acknowledged   number i64, flags u8
     Cast           targets u32, hops u16, flags u8 | lows | highs | rows | another message (Publish or Stored)
     Stored         incarnation i64, lifetime f64, subscriptions u8, versions u32, removed u32, flags u8 | broker | versions |
                    removed | their versions | subscriptions
-    ArcDigest      low, high, digest u64, flags u8               these subscriptions touch the arc (low, high]
+    ArcDigest      low, high, digest u64, lifetime f64, flags u8 these subscriptions touch the arc (low, high]
     Held           low, high u64, count u32, flags u8 | brokers | incarnations | ids | versions
     Notices        notices u32 | brokers | middles | for each: length u32, Publish
     Mapping        version i64, flags u8 | proposer | the specification as JSON
@@ -41,9 +41,10 @@ ANSWER: Final = struct.Struct("<Iq")
 LOCATE: Final = struct.Struct("<QH")
 LEAVING: Final = struct.Struct("<I")
 NUMBER: Final = struct.Struct("<q")
+ACKNOWLEDGED: Final = struct.Struct("<qB")
 CAST: Final = struct.Struct("<IHB")
 STORED: Final = struct.Struct("<qdBIIB")
-ARC_DIGEST: Final = struct.Struct("<QQQB")
+ARC_DIGEST: Final = struct.Struct("<QQQdB")
 HELD: Final = struct.Struct("<QQIB")
 COUNT: Final = struct.Struct("<I")
 MAPPING: Final = struct.Struct("<qB")
@@ -96,7 +97,10 @@ class Posted(Message):
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged(Message):
+    """The sender has it. `done`: and all that it caused is where it should be."""
+
     number: int
+    done: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,11 +159,15 @@ class Stored(Message):
 
 @dataclass(frozen=True, slots=True)
 class ArcDigest(Message):
-    """What the sender holds on the arc, as one number. `same`: an answer, the receiver holds the same."""
+    """What the sender holds on the arc, as one number. `same`: an answer, the receiver holds the same.
+
+    All that the sender holds there lives for at least `lifetime_s` more.
+    """
 
     low: int
     high: int
     digest: int
+    lifetime_s: float = 0.0
     same: bool = False
 
 
@@ -246,6 +254,11 @@ def _decode_leaving(reader: Reader) -> Leaving:
     return Leaving(before, tuple(reader.names(count, "the successors")))
 
 
+def _decode_acknowledged(reader: Reader) -> Acknowledged:
+    number, done = reader.unpack(ACKNOWLEDGED, "an Acknowledged")
+    return Acknowledged(number, bool(done))
+
+
 def _encode_cast(message: Cast) -> bytes:
     flags = _BACKGROUND * message.background | _FIRST * message.first | _DIRECT * message.direct
     head = packed(CAST, "a Cast", len(message.lows), message.hops, flags)
@@ -301,8 +314,10 @@ def _decode_stored(reader: Reader) -> Stored:
 
 
 def _decode_digest(reader: Reader) -> ArcDigest:
-    low, high, digest, same = reader.unpack(ARC_DIGEST, "an ArcDigest")
-    return ArcDigest(low, high, digest, bool(same))
+    low, high, digest, lifetime_s, same = reader.unpack(ARC_DIGEST, "an ArcDigest")
+    if not 0 <= lifetime_s < float("inf"):
+        raise WireError(f"an ArcDigest: subscriptions cannot live for {lifetime_s} s")
+    return ArcDigest(low, high, digest, lifetime_s, bool(same))
 
 
 def _encode_held(message: Held) -> bytes:
@@ -395,10 +410,10 @@ FORMS: Final[tuple[Form[Any], ...]] = (
     Form(
         35,
         Acknowledged,
-        lambda message: packed(NUMBER, "an Acknowledged", message.number),
-        lambda reader: Acknowledged(*reader.unpack(NUMBER, "an Acknowledged")),
-        lambda message: f"Acknowledged {message.number}",
-        nbytes=lambda _: NUMBER.size,
+        lambda message: packed(ACKNOWLEDGED, "an Acknowledged", message.number, message.done),
+        _decode_acknowledged,
+        lambda message: f"Acknowledged {message.number}{' done' if message.done else ''}",
+        nbytes=lambda _: ACKNOWLEDGED.size,
     ),
     Form(36, Cast, _encode_cast, _decode_cast, _describe_cast, carries="message"),
     Form(
@@ -412,7 +427,7 @@ FORMS: Final[tuple[Form[Any], ...]] = (
     Form(
         38,
         ArcDigest,
-        lambda m: packed(ARC_DIGEST, "an ArcDigest", m.low, m.high, m.digest, m.same),
+        lambda m: packed(ARC_DIGEST, "an ArcDigest", m.low, m.high, m.digest, m.lifetime_s, m.same),
         _decode_digest,
         lambda m: f"ArcDigest {m.low:x}..{m.high:x} {m.digest:x}{' same' if m.same else ''}",
         nbytes=lambda _: ARC_DIGEST.size,

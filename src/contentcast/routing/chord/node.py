@@ -45,6 +45,9 @@ LEAST_TRIES: Final = 4
 MOST_KNOWN: Final = 512
 MOST_HOPS: Final = 128
 ASKED_A_ROUND: Final = 2
+PATIENT_ROUNDS: Final = 4
+"""A node that is alone asks for so many rounds before it makes a ring with another that is alone too: else two that join at the
+same time could find each other before they find the ring, and what they are sent meanwhile would be lost."""
 
 
 @lru_cache(maxsize=8)
@@ -71,6 +74,7 @@ class ChordNode:
         """Since when, and how often, a node has been asked without an answer."""
         self._heard: dict[str, float] = {}
         self._round = 0
+        self._rounds_alone = 0
         self._asked_this_round: set[Peer] = set()
         """Nodes nearer than the successor: asked once a round, else every answer would ask all of them again."""
 
@@ -130,6 +134,9 @@ class ChordNode:
         effects: list[Effect] = [Changed()] if self.bury(now) else []
         self._round += 1
         self._asked_this_round.clear()
+        self._rounds_alone = 0 if self.member.successors else self._rounds_alone + 1
+        if self._known and 0 < self._rounds_alone <= PATIENT_ROUNDS:
+            effects.append(Changed())  # who is about to join is not quiet
         if self.member.successors:
             effects.append(self._ask(self.member.successor, now, notify=True))
         elif self.member.predecessor != self.me:
@@ -145,7 +152,7 @@ class ChordNode:
     def _ask(self, other: Peer, now: float, notify: bool = False) -> Effect:
         since, tries = self._asked.get(other.name, (now, 0))
         self._asked[other.name] = (since, tries + 1)
-        if not self.member.successors and not notify and other != self.member.predecessor:
+        if not self.member.successors and not notify:
             return SendTo(other.name, Locate(self.me.key, self.me.name))
         return SendTo(other.name, Ask(notify, self.mapping))
 
@@ -226,10 +233,10 @@ class ChordNode:
 
     def _first_answer(self, before: Member, found: Member) -> Member:
         """Alone until now: join before the answering node's first successor, in one step, if that is the place."""
-        if not found.successors or strictly_between(self.me.key, found.me.key, found.successor.key):
+        if not found.successors and self._rounds_alone <= PATIENT_ROUNDS:
+            return before
+        if not found.successors or between(self.me.key, found.me.key, found.successor.key):
             return joined(self.me, found, self.length)
-        if found.me == before.predecessor:
-            return stabilised(before, found, self.length)
         return before
 
     def _note_arcs(self, found: Member, now: float) -> None:

@@ -58,8 +58,11 @@ def listed(me: Peer, first: Peer, others: Iterable[Peer], length: int) -> tuple[
 
 
 def joined(me: Peer, before: Member, length: int) -> Member:
-    """The joiner, when `before` is the member with the joiner between itself and its first successor."""
-    others = before.successors or (before.me,)
+    """The joiner, when `before` is the member with the joiner between itself and its first successor.
+
+    Or with the joiner as its first successor: it has been there before and is not missed yet.
+    """
+    others = tuple(each for each in before.successors if each != me) or (before.me,)
     return Member(me, before.me, listed(me, others[0], others[1:], length))
 
 

@@ -7,6 +7,9 @@ Source: Baldoni et al. 2005, section 4.1, says what must happen; how is ours (se
     n        what s lacks               n -> s   Stored ...
              what n lacks               n -> s   Held wanted                     s -> n   Stored ...
 
+A node is *sure* of the part of its arc for which all those successors have told it what they hold. When a node joins, or its
+arc grows because the one before it has died, it is not sure at first: events for such keys are matched here and by the
+successors as well.
 Rule: nothing is taken away by comparing. What has ended is told as ended, and what nobody renews expires everywhere.
 """
 
@@ -29,12 +32,28 @@ class Copying:
     def __init__(self, chord: ChordNode, store: Store, copies: int) -> None:
         self._chord = chord
         self._store = store
-        self._copies = copies
+        self.count = copies
         self._confirmed: dict[str, tuple[tuple[int, int], int]] = {}
         self._round = 0
         self._was_alone = True
-        self.ready = False
-        """It holds what its first successor held for its arc; until then the successor matches in its place."""
+        self._sure_from: int | None = None
+        """It is sure of the keys behind this one up to its own."""
+        self._agreed: tuple[tuple[int, int], set[str]] = ((0, 0), set())
+        """An arc, and the successors that have told what they hold on it."""
+
+    @property
+    def ready(self) -> bool:
+        """It is sure of some of its arc, or nobody else is there."""
+        return self._sure_from is not None or not self._chord.member.successors
+
+    def sure_arc(self) -> tuple[int, int] | None:
+        """Of which keys it is sure. Never more than its present arc: of what it once covered others know more by now."""
+        if self._sure_from is None:
+            return None
+        member, size = self._chord.member, 1 << self._chord.bits
+        if (member.me.key - member.predecessor.key - 1) % size < (member.me.key - self._sure_from - 1) % size:
+            self._sure_from = member.predecessor.key
+        return self._sure_from, member.me.key
 
     def compare(self, now: float) -> list[Effect]:
         """One round: the digest of this node's arc to its successors."""
@@ -43,13 +62,14 @@ class Copying:
         alone = not member.successors
         if alone != self._was_alone:
             self._was_alone = alone
-            self.ready = alone
+            self._sure_from = None
+        self.sure_arc()
         digest = self._store.digest(member.arc)
         effects: list[Effect] = []
-        for peer in member.successors[: self._copies]:
+        for peer in member.successors[: self.count]:
             known = self._confirmed.get(peer.name) == (member.arc, digest)
             if not known or self._round % CONFIRM_EVERY == 0:
-                effects.append(SendTo(peer.name, ArcDigest(*member.arc, digest)))
+                effects.append(SendTo(peer.name, ArcDigest(*member.arc, digest, self._store.least_life(member.arc, now))))
         return effects
 
     def receive(self, sender: str, message: ArcDigest | Held, now: float) -> list[Effect]:
@@ -60,6 +80,7 @@ class Copying:
                 return self._heard_all(sender, arc)
             case ArcDigest():
                 if self._store.digest(arc) == message.digest:
+                    self._store.prolong(arc, now + message.lifetime_s)
                     return [SendTo(sender, ArcDigest(*arc, message.digest, same=True))]
                 return [SendTo(sender, self._named(arc, self._store.held(arc), wanted=False))]
             case Held(wanted=True):
@@ -84,10 +105,16 @@ class Copying:
         return mine is not None and mine.batch is None and mine.version > version
 
     def _heard_all(self, sender: str, arc: tuple[int, int]) -> list[Effect]:
-        if not self.ready and sender == self._chord.member.successor.name and arc == self._chord.member.arc:
-            self.ready = True
-            return [Changed()]
-        return []
+        member = self._chord.member
+        if arc != member.arc:
+            return []
+        if self._agreed[0] != arc:
+            self._agreed = (arc, set())
+        self._agreed[1].add(sender)
+        if self._sure_from == arc[0] or not {each.name for each in member.successors[: self.count]} <= self._agreed[1]:
+            return []
+        self._sure_from = arc[0]
+        return [Changed()]
 
     def _named(
         self, arc: tuple[int, int], keys: list[EntryKey], wanted: bool, versions: dict[EntryKey, int] | None = None

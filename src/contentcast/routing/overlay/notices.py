@@ -7,7 +7,7 @@ Source: Baldoni et al. 2005, section 4.3.2.
     collected    the same, but first towards the node in the middle of the subscription's range of keys: every period each node
                  passes what it has to the neighbour that is nearer to the middle, and only the middle sends to the subscriber
 
-Rule: what waits here is lost with its node, as is everything that a rendezvous node has matched and not yet sent.
+Rule: what waits here is lost with its node, so whoever sent the event here keeps it until all has gone on (`post`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from contentcast.routing.chord.keys import between, distance
 from contentcast.routing.chord.ring import Member
+from contentcast.routing.overlay.post import Cause
 from contentcast.wire import Publish
 from contentcast.wire.overlay import Notices
 
@@ -32,6 +33,13 @@ class Notice(NamedTuple):
     broker: str
     middle: int
     publish: Publish
+    causes: tuple[Cause, ...] = ()
+
+
+class Flushed(NamedTuple):
+    node: str
+    message: Notices
+    causes: tuple[Cause, ...]
 
 
 class Buffer:
@@ -46,13 +54,16 @@ class Buffer:
     def put(self, notice: Notice) -> None:
         self._waiting.append(notice)
 
-    def flush(self, member: Member) -> list[tuple[str, Notices]]:
+    def flush(self, member: Member) -> list[Flushed]:
         """One message for each node that something goes to."""
         by_node: dict[str, list[Notice]] = {}
         for notice in self._waiting:
             by_node.setdefault(self._towards(member, notice), []).append(notice)
         self._waiting.clear()
-        return [(node, _message(notices)) for node, notices in sorted(by_node.items())]
+        return [
+            Flushed(node, _message(notices), tuple(cause for each in notices for cause in each.causes))
+            for node, notices in sorted(by_node.items())
+        ]
 
     def _towards(self, member: Member, notice: Notice) -> str:
         if not self._collected or not member.successors or between(notice.middle, *member.arc):

@@ -15,9 +15,10 @@ Rule: every subscription is renewed before it expires, so that whatever was lost
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
@@ -50,7 +51,7 @@ from contentcast.routing.contract import (
 from contentcast.routing.overlay.copying import Copying
 from contentcast.routing.overlay.mappings import KeyMapping
 from contentcast.routing.overlay.notices import BUFFER_S, WAYS, Buffer, Notice
-from contentcast.routing.overlay.post import POST_BACKGROUND, Post
+from contentcast.routing.overlay.post import POST_BACKGROUND, Cause, Letter, Post
 from contentcast.routing.overlay.remapping import Remapping
 from contentcast.routing.overlay.store import Store
 from contentcast.routing.overlay.wishes import Wishes
@@ -80,6 +81,8 @@ STABILISE_EVERY_S: Final = 0.5
 RENEW_EVERY_S: Final = 10.0
 LIVES_FOR: Final = 3.5
 """Renewal periods that a subscription outlives without being renewed."""
+PASSED_BY_JOINERS: Final = 8
+"""So many nodes that have just joined may stand one behind the other; the next one has the subscriptions of all of them."""
 ROUND: Final = Timer("round")
 RENEW: Final = Timer("renew")
 FLUSH: Final = Timer("flush")
@@ -198,7 +201,7 @@ class Overlay:
     def _stop(self, now: float) -> list[Effect]:
         """What its clients want ends; what it holds for others goes to its successor."""
         effects = self._change(Unsubscribed(self.wishes.ids()), now)
-        for node, message in self._buffer.flush(self.chord.member):
+        for node, message, _ in self._buffer.flush(self.chord.member):
             effects.append(SendTo(node, message))
         return [*effects, *self.copying.hand_over(now), *self.chord.leaving()]
 
@@ -210,26 +213,44 @@ class Overlay:
         if timer == RENEW:
             return [*self._renew(now), SetTimer(RENEW, now + self._renew_s, background=True)]
         if timer == FLUSH:
-            return [
-                effect for node, message in self._buffer.flush(self.chord.member) for effect in self._hand(node, message, now)
-            ]
+            return self._flush(now)
         if timer in (LEARN, COMMIT, FORGET):
             return self._remap(timer, now)
         effects, back = self.post.woken(timer == POST_BACKGROUND, now)
-        for peer, message in back:
-            effects += self._came_back(peer, message, now)
+        for letter in back:
+            self.chord.suspect(letter.peer, now)
+            effects += self._came_back(letter, now)
         return effects
 
-    def _came_back(self, peer: str, message: Message, now: float) -> list[Effect]:
-        """A node did not acknowledge: it counts as dead, and what was for keys finds another way."""
-        self.chord.suspect(peer, now)
-        effects: list[Effect] = [Changed()] if self.chord.bury(now) else []
-        if isinstance(message, Cast) and message.message is not None:
-            targets = Targets(message.lows, message.highs, message.rows)
-            if message.direct:
-                return [*effects, *self._arrive(message.message, targets, now)]
-            effects += self._cast(message.message, targets, now, message.hops + 1, message.background)
+    def _flush(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for node, message, causes in self._buffer.flush(self.chord.member):
+            effects += self._on_behalf(causes, partial(self._hand, node, message, now))
+            effects += self.post.release(causes)
         return effects
+
+    def _came_back(self, letter: Letter, now: float) -> list[Effect]:
+        """A node did not acknowledge, or has left: what was for keys finds another way."""
+        effects: list[Effect] = [Changed()] if self.chord.bury(now) else []
+        cast = letter.message.message
+        if isinstance(cast, Cast) and cast.message is not None:
+            effects += self._on_behalf(letter.causes, partial(self._again, cast, now))
+        return [*effects, *self.post.release(letter.causes)]
+
+    def _again(self, cast: Cast, now: float) -> list[Effect]:
+        assert cast.message is not None
+        targets = Targets(cast.lows, cast.highs, cast.rows)
+        if cast.direct:
+            return self._arrive(cast.message, targets, now, cast.hops)
+        return self._cast(cast.message, targets, now, cast.hops + 1, cast.background)
+
+    def _on_behalf(self, causes: tuple[Cause, ...], do: Callable[[], list[Effect]]) -> list[Effect]:
+        """What is sent meanwhile must arrive before these are done."""
+        before, self.post.causes = self.post.causes, causes
+        try:
+            return do()
+        finally:
+            self.post.causes = before
 
     # --- messages
 
@@ -239,16 +260,22 @@ class Overlay:
                 return self.versions.handle(Received(sender, message), now)
             case Posted(number, inner):
                 self.chord.heard(sender, now)
-                effects: list[Effect] = [SendTo(sender, Acknowledged(number))]
-                if inner is not None and self.post.is_new(sender, number):
-                    effects += self._receive(sender, inner, now)
-                return effects
-            case Acknowledged(number):
+                if isinstance(inner, Cast) and not self.chord.member.successors:
+                    # Somebody takes it for a node of the ring, as it was in an earlier life. It holds nothing yet and knows
+                    # nobody to pass it on to: the sender will try again.
+                    return []
+                cause = self.post.took(sender, number)
+                effects: list[Effect] = []
+                if inner is not None and cause is not None:
+                    effects = self._on_behalf((cause,), partial(self._receive, sender, inner, now))
+                return [self.post.answer(sender, number), *effects]
+            case Acknowledged(number, done):
                 self.chord.heard(sender, now)
-                self.post.acknowledged(number)
-                return []
+                return self.post.acknowledged(number, done, now)
             case Ask() | Answer() | Locate() | Leaving():
                 effects = self.chord.receive(sender, message, now)
+                if isinstance(message, Leaving):
+                    return [*effects, *(each for back in self.post.returned(sender) for each in self._came_back(back, now))]
                 older = isinstance(message, Ask | Answer) and message.mapping < self.remapping.version
                 return [*effects, SendTo(sender, self.remapping.committed())] if older else effects
             case Mapping():
@@ -275,7 +302,7 @@ class Overlay:
     def _passed(self, sender: str, cast: Cast, inner: Message, now: float) -> list[Effect]:
         targets = Targets(cast.lows, cast.highs, cast.rows)
         if cast.direct or cast.hops >= MOST_HOPS:
-            return self._arrive(inner, targets, now, direct=True)
+            return self._arrive(inner, targets, now, cast.hops)
         if cast.first and (before := key_of(sender, self.bits)) != self.chord.me.key:
             # Its sender has this node for its first successor. Whatever this node thinks of its predecessor, keys between are
             # its own; else a key could go round for ever while the ring is repaired.
@@ -298,19 +325,30 @@ class Overlay:
             effects += self.post.send(peer.name, cast, now, background)
         return [*self._arrive(message, mine, now), *effects] if len(mine) else effects
 
-    def _arrive(self, message: Message, targets: Targets, now: float, direct: bool = False) -> list[Effect]:
-        """This node covers these keys, or stands in for the one that does."""
+    def _arrive(self, message: Message, targets: Targets, now: float, passed: int = 0) -> list[Effect]:
+        """This node covers these keys, or stands in for one that does; `passed`: it is that many nodes behind it."""
         if isinstance(message, Publish):
-            rows = np.unique(targets.rows)
-            if not direct and not self.copying.ready and self.chord.member.successors:
-                again = np.searchsorted(rows, targets.rows)
-                cast = Cast(targets.lows, targets.highs, again, 0, False, False, True, message.take(rows))
-                return self.post.send(self.chord.member.successor.name, cast, now)
-            return self._match(message.take(rows), now)
+            effects = self._unsure(message, targets, now, passed)
+            return [*effects, *self._match(message.take(np.unique(targets.rows)), now)]
         if isinstance(message, Stored):
             taken = message.take(np.unique(targets.rows))
             return [Changed()] if self.store.adopt(taken, self.ranges, now) else []
         return []
+
+    def _unsure(self, publish: Publish, targets: Targets, now: float, passed: int) -> list[Effect]:
+        """Events for keys whose subscriptions this node may lack go to the nodes behind it, which hold copies."""
+        arc = self.copying.sure_arc()
+        if not passed and arc is not None:
+            if arc[0] == arc[1]:
+                return []  # the whole ring
+            targets = targets.on((arc[1], arc[0]), self.bits)
+        most = self.copying.count if self.copying.ready else PASSED_BY_JOINERS
+        if not len(targets) or passed >= most or not self.chord.member.successors:
+            return []
+        rows = np.unique(targets.rows)
+        again = np.searchsorted(rows, targets.rows)
+        cast = Cast(targets.lows, targets.highs, again, passed + 1, False, False, True, publish.take(rows))
+        return self.post.send(self.chord.member.successor.name, cast, now)
 
     # --- events
 
@@ -360,7 +398,8 @@ class Overlay:
         if self._notify == "at-once":
             return self._hand(broker, publish, now)
         idle = not len(self._buffer)
-        self._buffer.put(Notice(broker, middle, publish))
+        self.post.hold(self.post.causes)
+        self._buffer.put(Notice(broker, middle, publish, self.post.causes))
         return [SetTimer(FLUSH, now + self._buffer_s)] if idle else []
 
     def _hand(self, node: str, message: Message, now: float) -> list[Effect]:

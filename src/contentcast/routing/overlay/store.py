@@ -234,6 +234,16 @@ class Store:
         keys = self._flattened()[4]
         return [keys[each] for each in self._touching(arc).tolist()]
 
+    def least_life(self, arc: tuple[int, int], now: float) -> float:
+        """How long all that touches the arc lives at least."""
+        return max(0.0, min((self.entries[key].expires for key in self.held(arc)), default=now) - now)
+
+    def prolong(self, arc: tuple[int, int], until: float) -> None:
+        """Whoever has the same renewed says that it lives until then. Else copies would expire while their originals live."""
+        for key in self.held(arc):
+            entry = self.entries[key]
+            entry.expires = max(entry.expires, until)
+
     def lacks(self, key: EntryKey, version: int) -> bool:
         """Would this be news?"""
         if key.incarnation < self._latest.get(key.broker, 0):

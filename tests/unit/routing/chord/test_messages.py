@@ -1,7 +1,7 @@
 """Real nodes and their real messages, in every order: Zave's invariants while questions and answers are late or lost.
 
 From a settled ring of four, any of these is a step: a node has its round, a message arrives, a message is lost, a node
-crashes or leaves (where the invariants still hold without it), a node joins or comes back and asks a member. All orders of
+crashes or leaves (where the invariants still hold without it), a node joins or comes back and asks another one. All orders of
 so many steps are visited.
 
 Two things are played: a node knows who is alive (the clock that finds out is tested in simulation), and it does not ask old
@@ -97,8 +97,8 @@ class PlayedNode(ChordNode):
         return self.is_dead(one, now)
 
     def _some_known(self) -> list[Peer]:
-        nodes, living = self.theatre.nodes, sorted(self.theatre.living)
-        return [] if self.member.successors else [nodes[each].me for each in living if nodes[each].member.successors][:1]
+        others = sorted(self.theatre.living - {self.me.name})
+        return [] if self.member.successors else [self.theatre.peers[each] for each in others[:1]]
 
     def _finger_place(self) -> int | None:
         return None

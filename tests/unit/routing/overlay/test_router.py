@@ -8,10 +8,12 @@ from contentcast.catalog import make_router
 from contentcast.language import parse_predicate
 from contentcast.model import Attribute, ContentcastError, EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.network.topology import Topology
-from contentcast.routing.contract import Published, Subscribed, Unsubscribed
+from contentcast.routing.contract import Published, SendTo, SetTimer, Subscribed, Unsubscribed
 from contentcast.routing.overlay.mappings import MAPPINGS
+from contentcast.routing.overlay.post import Post
 from contentcast.routing.setup import Setup
 from contentcast.simulation.world import World
+from contentcast.wire.overlay import Ask
 
 SPACE = Space("trades", issue="string", price=Attribute("int", low=0, high=999), volume="int")
 NODES = [f"n{number}" for number in range(8)]
@@ -114,6 +116,49 @@ def test_a_joiner_takes_over_its_arc_and_a_leaver_hands_it_on() -> None:
     publish(world, "n7", 300)
     world.run(until=world.now + 5.0)
     assert got(world, 300) == EXPECTED
+
+
+def lost_when_a_rendezvous_crashes_before_it_notifies() -> int:
+    """Each node in turn crashes 0.3 s after an event was published: it has acknowledged and buffered what it matched."""
+    lost = 0
+    for crashed in ("n5", "n6", "n7", "n3"):
+        world = ready(a_world(renew_s=100.0, notify="buffered", mapping="key-space-split"))
+        publish(world, "n0", 100)
+        world.run(until=world.now + 0.3)
+        world.crash(crashed)
+        world.run(until=world.now + 20.0)
+        wanted = [each for each in EXPECTED if not each[0].startswith(crashed)]
+        assert len(got(world, 100)) == len(set(got(world, 100)))
+        lost += len(set(wanted) - set(got(world, 100)))
+    return lost
+
+
+def test_an_event_that_was_acknowledged_is_not_lost_with_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sent it keeps it until all that it caused has arrived, and finds another way."""
+    assert lost_when_a_rendezvous_crashes_before_it_notifies() == 0
+    monkeypatch.setattr(Post, "hold", staticmethod(lambda causes: None))
+    monkeypatch.setattr(Post, "release", staticmethod(lambda causes: []))
+    assert lost_when_a_rendezvous_crashes_before_it_notifies() > 0
+
+
+def test_copies_live_as_long_as_what_they_were_copied_from() -> None:
+    world = ready(a_world(renew_s=2.0, copies=2))
+    counts = []
+    for _ in range(12):
+        world.run(until=world.now + 1.0)
+        counts.append(sum("n3/2" in world.router(each).state()["held"] for each in NODES))
+    assert min(counts) >= 3  # at the rendezvous and on two others, also when the first lifetime is over
+
+
+def test_who_sends_all_the_time_sends_again_too() -> None:
+    """The timer is never moved by a later message, else nothing would be sent again while there is traffic."""
+    post = Post(1)
+    first = post.send("n2", Ask(False), 0.0)
+    assert [type(each) for each in first] == [SendTo, SetTimer]
+    assert [type(each) for each in post.send("n2", Ask(False), 0.3)] == [SendTo]
+    effects, _ = post.woken(False, 0.4)
+    assert [each.message.number for each in effects if isinstance(each, SendTo)] == [(1 << 32) + 1]
+    assert [each.at for each in effects if isinstance(each, SetTimer)] == [pytest.approx(0.7)]
 
 
 def test_what_is_not_renewed_expires_and_what_has_ended_is_gone() -> None:
