@@ -11,7 +11,7 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -34,9 +34,6 @@ from contentcast.commands.shared.settings import setting
 from contentcast.commands.simulate import simulate
 from contentcast.commands.space import space
 from contentcast.commands.warm import warm
-
-if TYPE_CHECKING:
-    from contentcast.model import Constraint, Predicate
 
 EXAMPLES: Final = {
     "run": "contentcast run --size small",
@@ -198,39 +195,17 @@ def parse(
     as_json: AsJson = False,
 ) -> None:
     """Check a predicate and print its canonical text; what is wrong with it is shown with its place."""
+    from contentcast.commands.shared.canonical import conjunctions
     from contentcast.language import parse_predicate, print_predicate
     from contentcast.language.explanation import verdict
     from contentcast.model import Space
 
     parsed = parse_predicate(Space.load(space), predicate)
     canonical, odd = print_predicate(parsed), verdict(parsed)
-    told = {"predicate": canonical, "any of": _conjunctions(parsed), **({"warning": odd} if odd else {})}
+    told = {"predicate": canonical, "any of": conjunctions(parsed), **({"warning": odd} if odd else {})}
     typer.echo(json.dumps(told, indent=2) if as_json else canonical)
     if odd:
         typer.echo(f"contentcast: it {odd}", err=True)
-
-
-def _conjunctions(predicate: Predicate) -> list[dict[str, Any]]:
-    return [{name: _constraint(each) for name, each in conjunction.items} for conjunction in predicate.conjunctions]
-
-
-def _constraint(constraint: Constraint) -> dict[str, Any]:
-    """What one attribute must be: in one of the intervals (null: no bound), like and not like the patterns, or absent."""
-    ends = ("from", "from included", "to", "to included")
-    intervals = [dict(zip(ends, map(_plain, each), strict=True)) for each in constraint.ranges.intervals()]
-    described: dict[str, Any] = {"in": intervals, "may be absent": constraint.absent}
-    if constraint.like:
-        described["like"] = [each.text for each in constraint.like]
-    if constraint.unlike:
-        described["not like"] = [each.text for each in constraint.unlike]
-    return described
-
-
-def _plain(value: Any) -> Any:
-    """As events write it in JSON: timestamps in ISO 8601, bytes in base64."""
-    import msgspec
-
-    return msgspec.to_builtins(value)
 
 
 # --- commands with a file of their own

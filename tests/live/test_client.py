@@ -89,6 +89,18 @@ async def test_many_subscriptions_as_one() -> None:
 
 
 @story
+async def test_many_subscriptions_go_by_the_ids_that_one_has() -> None:
+    async with Net() as net:
+        publisher, subscriber = await one_broker(net)
+        many = await subscriber.subscribe_many("trades", {"desk-7": "price < 20", "desk-9": "volume > 5"})
+        await publisher.publish("trades", [{"price": 5.0, "volume": 9}, {"price": 50.0, "volume": 9}, {"price": 99.0}])
+        assert (await anext(many)).to_dicts() == [
+            ({"price": 5.0, "volume": 9}, ["desk-7", "desk-9"]),
+            ({"price": 50.0, "volume": 9}, ["desk-9"]),
+        ]
+
+
+@story
 async def test_a_subscription_changes_in_place() -> None:
     async with Net() as net:
         publisher, subscriber = await one_broker(net)

@@ -54,7 +54,7 @@ NAMES = ["issue", "price", "volume", "active", "data", "x1", "detail.state", "wh
 
 
 class Generator:
-    """`portable` keeps to what DuckDB's text can say as well (no backslash escapes, no <=>, no zones).
+    """`portable` keeps to what DuckDB's text can say as well (no backslash escapes, <=>, zones or letters after numbers).
 
     `plain` keeps to what sqlglot is asked about (no lower, ILIKE, RLIKE, in_cidr, coalesce). Without `networks` there is no
     in_cidr, which SQL does not know, and without `lists` no attribute is a list.
@@ -65,7 +65,7 @@ class Generator:
     ) -> None:
         self.random, self.portable, self.plain = random, portable, plain
         self.networks = networks and not portable
-        self.lists = lists and not plain and not portable
+        self.lists = lists and not plain
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -138,7 +138,7 @@ class Generator:
             case "contains":
                 return f"{negated}array_contains({shown}, {literals[0]})"
             case "overlap":
-                letter = {"int": "L", "float": "D"}.get(kind, "")  # Spark wants lists of one type
+                letter = "" if self.portable else {"int": "L", "float": "D"}.get(kind, "")  # Spark wants lists of one type
                 return f"{negated}arrays_overlap({shown}, array({', '.join(each + letter for each in literals)}))"
             case "size":
                 op = self.random.choice(["= {}", "<> {}", "> {}", "<= {}", "BETWEEN {} AND 3", "IN ({}, 3)"])

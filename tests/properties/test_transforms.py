@@ -13,9 +13,13 @@ from contentcast.language import parse_predicate
 from contentcast.language.transforms import parse_transform
 from contentcast.model import Attribute, EventBatch, EventError, Space
 from contentcast.model.transforms.expression_columns import accepted
-from tests.properties.generate import CORNERS, POOLS, Generator
+from tests.properties.generate import CORNERS, LIST, POOLS, Generator
 
-SOURCE = Space("things", s="string", t="string", i="int", j="int", f="float", g="float", b="bool", w="timestamp", y="bytes")
+SOURCE = Space(
+    "things",
+    {"s": "string", "t": "string", "i": "int", "j": "int", "f": "float", "g": "float", "b": "bool", "w": "timestamp"}
+    | {"y": "bytes", "l": "list of string", "m": "list of string", "n": "list of int"},
+)
 TARGET = Space(
     "made",
     S="string",
@@ -27,6 +31,8 @@ TARGET = Space(
     B="bool",
     W="timestamp",
     Y="bytes",
+    L="list of string",
+    N="list of int",
 )
 BY_KIND = {
     "string": ["s", "t"],
@@ -35,6 +41,8 @@ BY_KIND = {
     "bool": ["b"],
     "timestamp": ["w"],
     "bytes": ["y"],
+    "list of string": ["l", "m"],
+    "list of int": ["n"],
 }
 MORE: dict[str, list[Any]] = {
     "string": [
@@ -71,6 +79,8 @@ class Expressions(Generator):
     """Texts of expressions of a kind, and events with corners."""
 
     def any_value(self, kind: str) -> Any:
+        if kind.startswith(LIST):
+            return self.value(kind)
         return self.random.choice(POOLS[kind] + CORNERS.get(kind, []) + MORE.get(kind, []))
 
     def any_event(self) -> dict[str, Any]:
@@ -78,10 +88,10 @@ class Expressions(Generator):
 
     def expression(self, kind: str, depth: int = 3) -> str:
         if depth == 0 or self.chance(0.25):
-            if self.chance(0.7):
+            if self.chance(0.7) or kind.startswith(LIST):
                 return self.random.choice(BY_KIND[kind])
             return "NULL" if self.chance(0.1) else self.whole_literal(kind)
-        choices = ["coalesce", "case", "cast"]
+        choices = ["coalesce", "case"] + ([] if kind.startswith(LIST) else ["cast"]) + (["size"] if kind == "int" else [])
         choices += {"string": ["join", "letters"] * 2, "int": ["arithmetic"] * 6, "float": ["arithmetic"] * 6}.get(kind, [])
         below = depth - 1
         match self.random.choice(choices):
@@ -93,6 +103,8 @@ class Expressions(Generator):
             case "cast":
                 given = self.random.choice([one for one, other in [*CASTS, (kind, kind)] if other == kind])
                 return f"CAST({self.expression(given, below)} AS {TYPES[kind]})"
+            case "size":
+                return f"size({self.expression(self.random.choice(['list of string', 'list of int']), below)})"
             case "join":
                 one, other = self.expression(kind, below), self.expression(kind, below)
                 return self.random.choice([f"({one} || {other})", f"concat({one}, {other}, '!')"])
@@ -133,7 +145,7 @@ def same(one: Any, other: Any) -> bool:
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=300)
 def test_columns_agree_with_the_meaning(random: Random) -> None:
-    generate = Expressions(random, plain=True)
+    generate = Expressions(random)
     text = generate.transform()
     transform = parse_transform(SOURCE, TARGET, text)
     events = [generate.any_event() for _ in range(12)]

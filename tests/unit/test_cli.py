@@ -158,6 +158,43 @@ def test_parse_prints_the_structure(space: str) -> None:
     assert found["raw"]["may be absent"] is True
 
 
+def test_the_structure_names_every_test_by_its_word() -> None:
+    Path("space.toml").write_text('name = "t"\n[attributes]\nip = "string"\ns = "string"\ntags = "list of string"\n')
+
+    def constraint(text: str, name: str) -> dict[str, Any]:
+        (alternative,) = json.loads(works("parse", text, "--space", "space.toml", "--json"))["any of"]
+        return dict(alternative[name])
+
+    found = constraint(
+        "array_contains(tags, 'gift') AND NOT exists(tags, t -> t LIKE '%x' OR t IS NULL) AND size(tags) > 1", "tags"
+    )
+    assert found["some element"][0]["in"] == [{"from": "gift", "from included": True, "to": "gift", "to included": True}]
+    (forbidden,) = [each for each in found["no element"] if each.get("like")]
+    assert forbidden["like"] == ["%x"]
+    assert found["size"] == [{"from": 2, "from included": True, "to": None, "to included": True}]
+    assert "in" not in found
+    tests = constraint("s RLIKE 'a+b' AND NOT s ILIKE '%x%' AND s LIKE '%b_' AND in_cidr(s, '10.0.0.0/8')", "s")
+    assert (tests["rlike"], tests["not lower like"], tests["like"]) == (["a+b"], ["%x%"], ["%b_"])
+    assert tests["in_cidr"] == ["10.0.0.0/8"]
+    assert constraint("tags IS NULL", "tags") == {"in": [], "may be absent": True}
+
+
+def test_parse_warns_about_lists_that_never_or_always_match() -> None:
+    Path("space.toml").write_text('name = "t"\n[attributes]\ntags = "list of string"\n')
+    for text, canonical, warning in (
+        ("array_contains(tags, 'a') AND size(tags) < 1", "FALSE", "can never match: its tests contradict each other"),
+        ("size(tags) >= 0 OR tags IS NULL", "TRUE", "matches every event"),
+        ("exists(tags, t -> t = 'a' AND t = 'b')", "FALSE", "can never match: its tests contradict each other"),
+        (
+            "NOT array_contains(tags, 'a') AND array_contains(tags, 'a')",
+            "FALSE",
+            "can never match: its tests contradict each other",
+        ),
+    ):
+        said = json.loads(works("parse", text, "--space", "space.toml", "--json"))
+        assert (said["predicate"], said["warning"]) == (canonical, warning)
+
+
 @pytest.mark.parametrize(
     ("predicate", "file", "complaint"),
     [

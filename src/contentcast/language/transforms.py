@@ -1,20 +1,23 @@
 """Text to transform: `SELECT price * volume AS amount FROM trades WHERE price > 100`, in Spark's dialect.
 
 sqlglot knows the grammar; this file walks its tree and keeps what a transform has: one SELECT from one space, an expression for
-each attribute of the target that is to be there. The WHERE and the conditions of CASE are predicates, read by `parser`. The
-same text is a query in Spark SQL; docs/guide/transforms.md has the table of what there is.
+each attribute of the target that is to be there. The WHERE and the conditions of CASE are predicates: `parser` reads their part
+of the text, so that they have all of the language. The same text is a query in Spark SQL; docs/guide/transforms.md has the
+table of what there is.
 Rule: whatever text comes in, a `TransformError` or a transform comes out; kinds are settled here, not when events come.
 """
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from typing import Final
 
 from sqlglot import exp
 
 from contentcast.language import literals
 from contentcast.language.errors import PredicateError, TransformError
-from contentcast.language.parser import check_length, too_deep
+from contentcast.language.parser import check_length, parse_tree, too_deep
 from contentcast.language.printer import quote_name
 from contentcast.language.sqlglot_reader import Reader
 from contentcast.model.errors import TooManyConjunctions, nearest
@@ -32,6 +35,7 @@ from contentcast.model.transforms.expression import (
     Lettered,
     Literal,
     Read,
+    Size,
     of_kind,
     same_kind,
 )
@@ -49,7 +53,7 @@ MOST_CHARS_OF_TRANSFORM: Final = 8_192
 
 WHAT_IS_POSSIBLE: Final = (
     "a transform is SELECT expression AS attribute, ... FROM space [WHERE predicate]; an expression has attributes, literals, "
-    "+ - * / %, ||, concat, upper, lower, coalesce, CAST and CASE WHEN"
+    "+ - * / %, ||, concat, upper, lower, size, coalesce, CAST and CASE WHEN"
 )
 _OPERATIONS: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _TYPES: Final = {"STRING": STRING, "BIGINT": INT, "DOUBLE": FLOAT, "BOOLEAN": BOOL, "TIMESTAMP": TIMESTAMP, "BINARY": BYTES}
@@ -59,6 +63,9 @@ _NARROWER: Final = {
     **dict.fromkeys(("INT", "SMALLINT", "TINYINT"), "an int has 64 bits: write BIGINT"),
     **dict.fromkeys(("FLOAT", "DECIMAL"), "a float is a double: write DOUBLE"),
 }
+_SIZES: Final = ("size", "cardinality", "array_size")
+_TEST_NAMES: Final = ("in_cidr", "arrays_overlap", "exists", "forall")
+_WORDS: Final = re.compile(r"\b(?:when|then|where)\b", re.IGNORECASE)
 _TESTS: Final = (exp.Predicate, exp.Connector, exp.Not, exp.Between, exp.In, exp.Is)
 
 
@@ -91,6 +98,8 @@ class _SelectReader(Reader):
     def __init__(self, source: Space, target: Space, text: str) -> None:
         super().__init__(source, text)
         self.target = target
+        self._places: dict[int, tuple[int, int]] = {}
+        """Where in the text a condition stands, by its node."""
 
     def transform(self, name: str) -> Transform:
         select = self.expression()
@@ -103,6 +112,7 @@ class _SelectReader(Reader):
                     self._word(word.lower()), f"{word} is not part of a transform, which sees one event; {WHAT_IS_POSSIBLE}"
                 )
         self._check_source(select)
+        self._find_conditions(select)
         if not select.expressions:
             self._refuse(self._word("select") + len("select"), "expected an expression after SELECT")
         assignments: dict[str, Expression] = {}
@@ -152,11 +162,33 @@ class _SelectReader(Reader):
         fitting = [name for name in self.target.names if fits(expression, self.target, name)]
         return quote_name((fitting or list(self.target.names))[0])
 
+    def _find_conditions(self, select: exp.Select) -> None:
+        """sqlglot says of few nodes where they stand, but its tree has them in the order of the text, as the words WHEN are."""
+        words = [(each[0].lower(), each.span()) for each in _WORDS.finditer(self.unquoted())]
+        whens = [
+            (start, following)
+            for (word, (_, start)), (ending, (following, _)) in pairwise(words)
+            if (word, ending) == ("when", "then")
+        ]
+        branches = [each.this for each in select.dfs() if isinstance(each, exp.If) and isinstance(each.parent, exp.Case)]
+        if len(branches) == len(whens) and all(map(_stands_in, branches, whens)):
+            self._places = {id(node): place for node, place in zip(branches, whens, strict=True)}
+        where = select.args.get("where")
+        if where is not None and words and words[-1][0] == "where":
+            self._places[id(where.this)] = (words[-1][1][1], len(self.text))
+
     def _predicate(self, node: exp.Expr) -> Predicate:
+        place = self._places.get(id(node))
         try:
-            return normalise(self.space, self.tree(node))
+            if place is None:
+                return normalise(self.space, self.tree(node))
+            return normalise(self.space, parse_tree(self.space, self.text[slice(*place)], most_chars=None))
         except TooManyConjunctions as reason:
             self._refuse_at(node, str(reason))
+        except PredicateError as error:
+            if place is None:
+                raise
+            raise PredicateError(self.text, place[0] + error.offset, error.reason) from None
 
     # --- expressions
 
@@ -196,14 +228,17 @@ class _SelectReader(Reader):
                 return Coalesce(self._alike(node, [self.value(each, below) for each in (node.this, *node.expressions)]))
             case exp.Case():
                 return self._case(node, below)
+            case exp.ArraySize():
+                return self._size(node, node.this)
+            case exp.Anonymous() if node.name.lower() in _SIZES and len(node.expressions) == 1:
+                return self._size(node, node.expressions[0])
         if type(node) in _OPERATIONS:
             left, right = self.value(node.this, below), self.value(node.expression, below)
             return self._arithmetic(node, _OPERATIONS[type(node)], left, right)
-        if isinstance(node, _TESTS):
+        if isinstance(node, _TESTS) or (isinstance(node, exp.Func) and _called(node).lower() in _TEST_NAMES):
             self._refuse_at(node, "a test is not a value; write CASE WHEN ... THEN TRUE ELSE FALSE END")
         if isinstance(node, exp.Func):
-            called = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-            self._refuse_at(node, f"the function {called} is not part of a transform{self._hint()}")
+            self._refuse_at(node, f"the function {_called(node)} is not part of a transform{self._hint()}")
         self._refuse_at(node, f"{node.key.upper()} is not part of a transform{self._hint()}")
 
     def _arithmetic(self, node: exp.Expr, op: str, left: Expression, right: Expression) -> Expression:
@@ -230,6 +265,12 @@ class _SelectReader(Reader):
         if part.kind not in (STRING, None):
             self._refuse_at(node, f"{what} strings; this is {part.kind.article}{_cast(part, STRING)}")
         return of_kind(part, STRING)
+
+    def _size(self, node: exp.Expr, inside: exp.Expr) -> Expression:
+        part = self.value(inside)
+        if part.kind is None or part.kind.element is None:
+            self._refuse_at(node, f"size is of lists; this is {part.kind.article if part.kind else 'NULL'}")
+        return Size(part)
 
     def _case(self, node: exp.Expr, depth: int) -> Expression:
         if node.this is not None:
@@ -278,6 +319,15 @@ class _SelectReader(Reader):
         if not INT_LEAST <= value <= INT_GREATEST:
             self._refuse_at(node, f"{'-' if negative else ''}{node.name} is beyond 64 bits")
         return Literal(int(value), INT)
+
+
+def _stands_in(node: exp.Expr, place: tuple[int, int]) -> bool:
+    """Do those parts of it stand there that say where they stand?"""
+    return all(place[0] <= each.meta["start"] < place[1] for each in node.walk() if "start" in each.meta)
+
+
+def _called(node: exp.Func) -> str:
+    return str(node.name if isinstance(node, exp.Anonymous) else node.sql_name())
 
 
 def _cast(expression: Expression, wanted: Kind, before: str = "; write ") -> str:

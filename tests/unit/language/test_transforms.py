@@ -242,6 +242,64 @@ def test_duckdb_computes_the_same():
         )
 
 
+CARTS = Space("carts", {"s": "string", "ip": "string", "n": "int", "tags": "list of string", "codes": "list of int"})
+MADE = Space("made", s="string", n="int", kept="list of string")
+CART = {"s": "Abc", "ip": "10.1.2.3", "n": 5, "tags": ["x", None], "codes": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("s ILIKE 'aB%'", True),
+        ("lower(s) = 'abc'", True),
+        ("s RLIKE '^A.c$' AND NOT regexp_like(s, 'x')", True),
+        ("in_cidr(ip, '10.0.0.0/8')", True),
+        ("coalesce(n, 0) > 5", False),
+        ("array_contains(tags, 'x')", True),
+        ("NOT array_contains(tags, 'y')", False),
+        ("arrays_overlap(codes, array(2L, 7L))", True),
+        ("exists(tags, t -> t LIKE 'x%' OR t = 'where')", True),
+        ("forall(codes, c -> c > 1)", False),
+        ("size(tags) = 2 AND cardinality(codes) < 3", True),
+    ],
+)
+def test_conditions_have_all_of_the_language(condition: str, holds: bool) -> None:
+    """After WHERE and after WHEN, also of a CASE inside of a CASE, by events and by columns."""
+    where = f"SELECT s FROM carts WHERE {condition}"
+    inner = f"CASE WHEN n = 7 THEN 0 WHEN {condition} THEN 1 ELSE 2 END"
+    case = f"SELECT CASE WHEN n = 5 THEN {inner} WHEN {condition} THEN 3 END + {inner} AS n FROM carts"
+    events = EventBatch.from_dicts(CARTS, [CART, {}])
+    for text, expected in (
+        (where, [{"s": "Abc"}] if holds else []),
+        (case, [{"n": 2} if holds else {"n": 4}, {}]),
+    ):
+        made = parse_transform(CARTS, MADE, text)
+        assert made.by_rows(events).to_dicts() == made.by_columns(events).to_dicts() == expected, text
+
+
+def test_lists_are_carried_over_and_counted() -> None:
+    made = parse_transform(CARTS, MADE, "SELECT coalesce(tags, tags) AS kept, size(tags) * 10 AS n FROM carts")
+    events = EventBatch.from_dicts(CARTS, [CART, {"tags": []}, {}])
+    expected = [{"n": 20, "kept": ["x", None]}, {"n": 0, "kept": []}, {}]
+    assert made.by_rows(events).to_dicts() == made.by_columns(events).to_dicts() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "reason"),
+    [
+        ("SELECT s FROM carts WHERE array_contains(tag, 'x')", 42, "carts has no attribute 'tag'; did you mean 'tags'?"),
+        ("SELECT CASE WHEN exists(tags, t -> t > 5) THEN 1 END AS n FROM carts", 40, "5 is not"),
+        ("SELECT in_cidr(ip, '10.0.0.0/8') AS n FROM carts", 8, "a test is not a value; write CASE WHEN"),
+        ("SELECT size(s) AS n FROM carts", 8, "size is of lists; this is a string"),
+        ("SELECT tags AS s FROM carts", 8, "s is a string, and this is a list of string"),
+    ],
+)
+def test_what_is_wrong_with_lists_is_said_at_its_place(text: str, column: int, reason: str) -> None:
+    with pytest.raises(TransformError) as caught:
+        parse_transform(CARTS, MADE, text)
+    assert (caught.value.column, reason in caught.value.reason) == (column, True), str(caught.value)
+
+
 # --- refused texts
 
 

@@ -122,14 +122,21 @@ class Client(Receiving):
         return subscription
 
     async def subscribe_many(
-        self, space: str | Space, predicates: Iterable[str], *, deliver: Deliver | None = None, on_slow: str = ""
+        self,
+        space: str | Space,
+        predicates: Iterable[str] | Mapping[int | str, str],
+        *,
+        deliver: Deliver | None = None,
+        on_slow: str = "",
     ) -> Subscriptions:
         """Many as one, read by the broker in bulk: each event comes once, with all of them that it satisfies.
+
+        A mapping gives each an id of your own, `{"desk-7": "price < 120"}`; a list numbers them from 0.
 
         `deliver` is called with a `Delivered`; without it, `async for delivered in subscriptions` gives the same.
         """
         name = await self._space_name(space)
-        made = Subscriptions(self, self._next_number, name, list(predicates), deliver, on_slow)
+        made = Subscriptions(self, self._next_number, name, predicates, deliver, on_slow)
         self._next_number = made.end_number
         self._many.append(made)
         try:

@@ -118,7 +118,7 @@ class Receiving(Conversation):
         chosen = rows[begins]
         part = events if len(chosen) == len(events) else events.take(chosen)
         self._waiting += len(part)
-        many.take(Delivered(part, np.append(begins[1:], len(rows)), numbers - many.first), missed)
+        many.take(Delivered(part, np.append(begins[1:], len(rows)), numbers - many.first, many.names), missed)
 
     @property
     def _is_full(self) -> bool:

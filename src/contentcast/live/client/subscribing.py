@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
@@ -113,32 +113,44 @@ class Inbox(Generic[W]):
 class Delivered:
     """Events that satisfy some of many subscriptions, each once.
 
-    Event i satisfies those at the places `places[ends[i - 1]:ends[i]]` of the list that was subscribed to.
+    Event i satisfies those at the places `places[ends[i - 1]:ends[i]]` of what was subscribed to. `ids` has the ids that the
+    subscriber gave them, if it gave any.
     """
 
     events: EventBatch
     ends: Ints
     places: Ints
+    ids: Sequence[int | str] | None = None
 
     def __len__(self) -> int:
         return len(self.events)
 
-    def to_dicts(self) -> list[tuple[dict[str, Any], list[int]]]:
-        """Each event with the places of the subscriptions that it satisfies."""
-        parts = np.split(self.places, self.ends[:-1])
-        return [(event, mine.tolist()) for event, mine in zip(self.events.to_dicts(), parts, strict=True)]
+    def to_dicts(self) -> list[tuple[dict[str, Any], list[Any]]]:
+        """Each event with the ids of the subscriptions that it satisfies, or else their places."""
+        parts = [each.tolist() for each in np.split(self.places, self.ends[:-1])]
+        if self.ids is not None:
+            parts = [[self.ids[place] for place in each] for each in parts]
+        return list(zip(self.events.to_dicts(), parts, strict=True))
 
 
 class Subscriptions(Inbox[Delivered]):
     """Many subscriptions of one space as one: an event comes once, with all of them that it satisfies."""
 
     def __init__(
-        self, client: Client, first: int, space: str, predicates: list[str], deliver: Deliver | None, on_slow: str
+        self,
+        client: Client,
+        first: int,
+        space: str,
+        predicates: Iterable[str] | Mapping[int | str, str],
+        deliver: Deliver | None,
+        on_slow: str,
     ) -> None:
         super().__init__(client, deliver, batches=True)
         self.first = first
         self.space = space
-        self.predicates = predicates
+        self.names: Sequence[int | str] | None = list(predicates) if isinstance(predicates, Mapping) else None
+        """The ids that the subscriber gave them."""
+        self.predicates = list(predicates.values() if isinstance(predicates, Mapping) else predicates)
         self.on_slow = on_slow
         self.ids: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What a transform computes from one event: attributes, literals, arithmetic, text, casts, coalesce and CASE.
+"""What a transform computes from one event: attributes, literals, arithmetic, text, sizes of lists, casts, coalesce and CASE.
 
 `Expression.of(event)` is the meaning, on plain Python values; `expression_columns` computes the same by columns and must agree.
 Rules: absent in, absent out (but for coalesce and CASE). What has no value (an overflow, a division by zero, a text that is no
@@ -130,6 +130,21 @@ class Lettered:
 
 def lettered(how: str, text: str) -> str:
     return text.upper() if how == "upper" else text.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many elements a list has."""
+
+    part: Expression
+
+    @property
+    def kind(self) -> Kind:
+        return INT
+
+    def of(self, event: Event) -> Value | None:
+        elements = self.part.of(event)
+        return None if elements is None else len(elements)
 
 
 @dataclass(frozen=True, slots=True)

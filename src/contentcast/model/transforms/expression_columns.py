@@ -29,6 +29,7 @@ from contentcast.model.transforms.expression import (
     Lettered,
     Literal,
     Read,
+    Size,
     Unfit,
     lettered,
 )
@@ -58,6 +59,9 @@ def compute(expression: Expression, records: pa.RecordBatch) -> Column:
             return Column(joined, _either(*(each.wrong for each in columns)))
         case Lettered(how, part):
             return _lettered(how, compute(part, records))
+        case Size(part):
+            column = compute(part, records)
+            return Column(pc.list_value_length(column.values).cast(pa.int64()), column.wrong)
         case Cast(part, kind):
             column = compute(part, records)
             return column if part.kind in (None, kind) else _cast(column, part.kind, kind)

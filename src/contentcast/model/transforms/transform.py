@@ -93,7 +93,7 @@ class Transform:
                 if value is None:
                     continue
                 made[attribute] = self.target.kinds[attribute].check(value)
-                if made[attribute] not in self.target[attribute].domain:
+                if self.target[attribute].has_domain and made[attribute] not in self.target[attribute].domain:
                     raise Unfit(outside(self.target, attribute, value))
             except ValueError as reason:
                 return Rejection(number, attribute, value, str(reason))
