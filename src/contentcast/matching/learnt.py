@@ -104,6 +104,11 @@ class LearntPlan(msgspec.Struct, frozen=True, kw_only=True):
         """For `SearchTree(space, **plan.tree_options())`."""
         return {"order": tuple(self.order), "factored": tuple(self.factored)}
 
+    def cuts(self) -> dict[str, dict[str, tuple[Value, ...]]]:
+        """For `Setup(cuts=plan.cuts())`: by them the overlay gives each node its share of skewed values."""
+        inner = {name: tuple(dict.fromkeys(facts.quantiles[1:-1])) for name, facts in self.attributes.items()}
+        return {self.space["name"]: {name: found for name, found in inner.items() if found}}
+
     def chance(self, broker: str, event: Mapping[str, Value] | None = None) -> float:
         """How likely somebody at the broker wants an event; given one, an event with its value of the split's attribute.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from contentcast.model.transforms.transform import Transforms
+from contentcast.model.values.kinds import Value
 from contentcast.network.topology import Topology
 from contentcast.routing.audience import Forest
 from contentcast.routing.contract import Router
@@ -43,6 +44,8 @@ class Setup:
     """Changes of the clients' subscriptions are gathered for so long and told to the other brokers at once."""
     wanted: Mapping[str, float] = field(default_factory=dict)
     """How likely somebody at a broker wants an event, if that was learnt (`LearntPlan.wanted`): the hybrid begins with it."""
+    cuts: Mapping[str, Mapping[str, tuple[Value, ...]]] = field(default_factory=dict)
+    """Space -> attribute -> values that divide the observed ones into equal parts (`LearntPlan.cuts`), for the overlay."""
     transforms: Transforms | None = None
     """What events of one space become in others, where they enter the network."""
     dice: Dice = field(default_factory=lambda: Dice("no host"))

@@ -13,6 +13,7 @@
     Held           low, high u64, count u32, flags u8 | brokers | incarnations | ids | versions
     Notices        notices u32 | brokers | middles | for each: length u32, Publish
     Mapping        version i64, flags u8 | proposer | the specification as JSON
+    Between        sender | receiver | another message           from one place on the ring to another, of brokers with several
 
 Keys are unsigned and stand as the int64 of the same bits.
 Rule: nodes go by their names; where a node stands on the ring follows from its name, so no message carries it.
@@ -207,6 +208,15 @@ class Mapping(Message):
     asked: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Between(Message):
+    """A message from one place on the ring to another, where their brokers have several."""
+
+    sender: str
+    receiver: str
+    message: Message | None = None
+
+
 # --- bytes
 
 
@@ -386,6 +396,10 @@ def _describe_stored(message: Stored) -> str:
     return f"Stored {message.broker}.{message.incarnation} {ids}{gone}{' renewal' if message.renewal else ''}"
 
 
+def _encode_between(message: Between) -> bytes:
+    return name_field(message.sender, "the sender") + name_field(message.receiver, "the receiver")
+
+
 FORMS: Final[tuple[Form[Any], ...]] = (
     Form(
         30,
@@ -453,5 +467,13 @@ FORMS: Final[tuple[Form[Any], ...]] = (
         _encode_mapping,
         _decode_mapping,
         lambda m: f"Mapping {m.version} of {m.proposer}{' commit' if m.commit else ''}",
+    ),
+    Form(
+        42,
+        Between,
+        _encode_between,
+        lambda reader: Between(reader.name("the sender"), reader.name("the receiver")),
+        lambda message: f"Between {message.sender} {message.receiver}",
+        carries="message",
     ),
 )

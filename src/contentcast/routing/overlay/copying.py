@@ -19,13 +19,21 @@ from typing import Final
 
 import numpy as np
 
+from contentcast.routing.chord.keys import Peer
 from contentcast.routing.chord.node import ChordNode
 from contentcast.routing.contract import Changed, Effect, SendTo
 from contentcast.routing.overlay.store import EntryKey, Store
 from contentcast.wire.overlay import ArcDigest, Held
 
+BEHIND_NAME: Final = "#"
+"""Between a broker's name and the number of its place, where it has several on the ring."""
 CONFIRM_EVERY: Final = 4
 """Rounds after which a successor that held the same is asked again."""
+
+
+def host_of(name: str) -> str:
+    """The broker of a place on the ring."""
+    return name.partition(BEHIND_NAME)[0]
 
 
 class Copying:
@@ -55,6 +63,14 @@ class Copying:
             self._sure_from = member.predecessor.key
         return self._sure_from, member.me.key
 
+    def holders(self) -> list[Peer]:
+        """The next places on the ring, each of another broker, that hold copies of this one's arc."""
+        found: dict[str, Peer] = {}
+        for peer in self._chord.member.successors:
+            if (host := host_of(peer.name)) != host_of(self._chord.me.name):
+                found.setdefault(host, peer)
+        return list(found.values())[: self.count]
+
     def compare(self, now: float) -> list[Effect]:
         """One round: the digest of this node's arc to its successors."""
         self._round += 1
@@ -66,7 +82,7 @@ class Copying:
         self.sure_arc()
         digest = self._store.digest(member.arc)
         effects: list[Effect] = []
-        for peer in member.successors[: self.count]:
+        for peer in self.holders():
             known = self._confirmed.get(peer.name) == (member.arc, digest)
             if not known or self._round % CONFIRM_EVERY == 0:
                 effects.append(SendTo(peer.name, ArcDigest(*member.arc, digest, self._store.least_life(member.arc, now))))
@@ -111,7 +127,7 @@ class Copying:
         if self._agreed[0] != arc:
             self._agreed = (arc, set())
         self._agreed[1].add(sender)
-        if self._sure_from == arc[0] or not {each.name for each in member.successors[: self.count]} <= self._agreed[1]:
+        if self._sure_from == arc[0] or not {each.name for each in self.holders()} <= self._agreed[1]:
             return []
         self._sure_from = arc[0]
         return [Changed()]
@@ -130,11 +146,13 @@ class Copying:
         )
 
     def hand_over(self, now: float) -> list[Effect]:
-        """Before leaving: the first successor gets all that this node holds for its arc."""
-        member = self._chord.member
-        if not member.successors:
-            return []
-        return [SendTo(member.successor.name, each) for each in self._store.copies(self._store.held(member.arc), now)]
+        """Before leaving: the next broker on the ring gets all that this node holds for its arc."""
+        arc = self._chord.member.arc
+        return [
+            SendTo(each.name, stored)
+            for each in self.holders()[:1]
+            for stored in self._store.copies(self._store.held(arc), now)
+        ]
 
 
 def _keys(held: Held) -> list[EntryKey]:

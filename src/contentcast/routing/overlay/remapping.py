@@ -43,6 +43,8 @@ class Remapping:
     """The versions that a node holds. `ranges` is what it stores and looks up by: the mapping for events comes first."""
 
     mapping: KeyMapping
+    given: Dict[str, Dict[str, tuple[Any, ...]]] = field(default_factory=dict)
+    """Cuts that were learnt elsewhere, by Spark from the history; what is observed here comes after them."""
     version: int = 0
     proposer: str = ""
     pending: Mapping | None = None
@@ -78,7 +80,10 @@ class Remapping:
                 del kept[:-KEPT_VALUES]
 
     def proposal(self, broker: str) -> Mapping | None:
-        """The next version, if what was observed is skewed under the present one."""
+        """The next version: cuts that were given, or observed values that are skewed under the present one."""
+        if self.given and not self.version:
+            plain = {space: {name: list(each) for name, each in mine.items()} for space, mine in self.given.items()}
+            return Mapping(self.version + 1, broker, json.dumps(plain, sort_keys=True))
         cuts: dict[str, dict[str, list[Any]]] = {}
         skewed = False
         for name, space in self.spaces.items():

@@ -1,102 +1,46 @@
-"""Content-based publish/subscribe on a ring of nodes that needs no configuration.
+"""Content-based publish/subscribe on a ring of nodes that needs no configuration: a broker and its places on the ring.
 
-Source: Baldoni et al. 2005, section 4. A subscription goes to the nodes that cover SK(subscription), an event to those that
-cover EK(event); where they meet, at a *rendezvous* node, the event is matched and goes on to the subscriber's node.
+Source: Baldoni et al. 2005; section 4.2 (discussion) names virtual nodes as a remedy against hotspots and leaves the how open.
 
-    c: Subscribed(price < 5)       Cast(SK, Stored)      -> n7, n9 hold it, and their successors hold copies
-    a: Published(price 3)          Cast(EK, Publish)     -> n9: who wants it? c           -> c: Publish, Deliver
+    points=1    n1 stands on the ring once
+    points=3    n1, n1#1 and n1#2 stand on it: three short arcs in place of one, so that the greatest share of keys comes nearer
+                to the mean. Each place is a whole node of the ring (`place`), with its own arc, store and neighbours.
 
-Departs from the paper in three points. The subscriber's node matches what comes once more against what its clients want now, so
-that a subscription which has ended, moved or been copied twice never makes a wrong or a second delivery. Clients of the node
-where an event is published get it there at once. And a node that has just joined hands events to its successor until it holds
-the subscriptions of its arc.
-Rule: every subscription is renewed before it expires, so that whatever was lost is there again after one period.
+What one place sends to another goes in a `Between` to the broker where that one is, or straight there if it is of this broker.
+Rule: clients are at the first place, which has the broker's name. Copies of an arc are kept at other brokers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache
 from typing import Any, Final, Self
 
-import numpy as np
-
-from contentcast.model import ContentcastError, EventBatch
+from contentcast.model import ContentcastError
 from contentcast.model.errors import nearest
-from contentcast.routing.chord.keys import BITS, key_of
-from contentcast.routing.chord.mcast import Targets, split
-from contentcast.routing.chord.node import MOST_HOPS, SUCCESSORS, SUSPECT_AFTER_S, ChordNode
-from contentcast.routing.contract import (
-    Account,
-    Changed,
-    Declared,
-    Effect,
-    Input,
-    LinkLost,
-    LinkUp,
-    Published,
-    Received,
-    SendTo,
-    SetTimer,
-    Sizes,
-    Started,
-    Stopping,
-    Subscribed,
-    Timer,
-    TimerFired,
-    Unsubscribed,
-)
-from contentcast.routing.overlay.copying import Copying
-from contentcast.routing.overlay.mappings import KeyMapping
-from contentcast.routing.overlay.notices import BUFFER_S, WAYS, Buffer, Notice
-from contentcast.routing.overlay.post import POST_BACKGROUND, Cause, Letter, Post
-from contentcast.routing.overlay.remapping import Remapping
-from contentcast.routing.overlay.store import Store
-from contentcast.routing.overlay.wishes import Wishes
-from contentcast.routing.parts.local import Local
-from contentcast.routing.parts.publishing import Publishing
-from contentcast.routing.parts.seen import Seen
-from contentcast.routing.parts.spaces import SpaceRegister
-from contentcast.routing.parts.versions import Versions
+from contentcast.network.topology import Topology
+from contentcast.routing.chord.keys import BITS
+from contentcast.routing.chord.node import SUCCESSORS, SUSPECT_AFTER_S
+from contentcast.routing.contract import Effect, Input, Received, SendTo, SetTimer, Sizes, Started, Stopping, Timer, TimerFired
+from contentcast.routing.overlay.copying import BEHIND_NAME, host_of
+from contentcast.routing.overlay.notices import BUFFER_S, WAYS
+from contentcast.routing.overlay.place import Place
 from contentcast.routing.setup import Setup
-from contentcast.wire import Known, Message, Publish, Told
-from contentcast.wire.overlay import (
-    Acknowledged,
-    Answer,
-    ArcDigest,
-    Ask,
-    Cast,
-    Held,
-    Leaving,
-    Locate,
-    Mapping,
-    Notices,
-    Posted,
-    Stored,
-)
+from contentcast.wire.overlay import Between
 
 STABILISE_EVERY_S: Final = 0.5
 RENEW_EVERY_S: Final = 10.0
-LIVES_FOR: Final = 3.5
-"""Renewal periods that a subscription outlives without being renewed."""
-PASSED_BY_JOINERS: Final = 8
-"""So many nodes that have just joined may stand one behind the other; the next one has the subscriptions of all of them."""
-ROUND: Final = Timer("round")
-RENEW: Final = Timer("renew")
-FLUSH: Final = Timer("flush")
-LEARN: Final = Timer("learn")
-COMMIT: Final = Timer("commit")
-FORGET: Final = Timer("forget")
 
 
 class Overlay:
     """`mapping`: attribute-split, key-space-split or selective-attribute. `notify`: at-once, buffered or collected.
 
-    `bits` of a key; `cells` of discretization (0: none); `successors`: length of the successor list; `copies`: successors that
-    hold copies; `renew_s`: how often subscriptions are renewed; `learn_s`: how often the node that covers key 0 looks whether
-    the values it has seen call for another mapping (0: never).
+    `points`: places on the ring; `bits` of a key; `cells` of discretization (0: none); `successors`: length of the successor
+    list; `copies`: successors that hold copies; `renew_s`: how often subscriptions are renewed; `learn_s`: how often the node
+    that covers key 0 looks whether the values it has seen call for another mapping (0: never).
     """
 
     def __init__(
@@ -104,6 +48,7 @@ class Overlay:
         broker: str,
         setup: Setup,
         *,
+        points: int = 1,
         mapping: str = "selective-attribute",
         bits: int = BITS,
         cells: int = 0,
@@ -118,364 +63,104 @@ class Overlay:
     ) -> None:
         if copies < 1:
             raise ContentcastError(f"overlay keeps at least one copy, got {copies}")
+        if points < 1:
+            raise ContentcastError(f"a broker has at least one place on the ring, got {points}")
+        if points > 1 and BEHIND_NAME in broker:
+            raise ContentcastError(f"{BEHIND_NAME} divides a broker's name from the number of its place; rename {broker!r}")
         if notify not in WAYS:
             raise ContentcastError(f"overlay notifies {', '.join(WAYS)}, got {notify!r}{nearest(notify, WAYS)}")
         self.broker = broker
-        self.setup = setup
-        self.bits = bits
-        self.versions = Versions(broker, setup.incarnation)
-        self.spaces = SpaceRegister(broker, self.versions)
-        self.local = Local(broker, self.spaces, setup)
-        self.publishing = Publishing(broker, setup)
-        self.chord = ChordNode(broker, bits=bits, length=successors, suspect_after_s=suspect_after_s)
-        self.remapping = Remapping(KeyMapping(mapping, bits, cells))
-        self.ranges = self.remapping.ranges()
-        self.store = Store(self.spaces, bits, count_steps=setup.count_steps)
-        self.copying = Copying(self.chord, self.store, copies)
-        self.post = Post(setup.incarnation)
-        self._notify = notify
-        self._buffer = Buffer(notify == "collected", bits)
-        self._buffer_s = buffer_s
-        self._renew_s = renew_s
-        self._stabilise_s = stabilise_s
-        self._learn_s = learn_s
-        self._delivered = Seen()
-        self.wishes = Wishes(broker, setup.incarnation, self.local, self.spaces, LIVES_FOR * renew_s)
+        names = places_of(broker, points)
+        self.places = {
+            name: Place(
+                name,
+                _setup_of(setup, broker, name, points),
+                mapping=mapping,
+                bits=bits,
+                cells=cells,
+                notify=notify,
+                buffer_s=buffer_s,
+                # The next brokers, not the next places, must be in the list: some of those may be places of the same broker.
+                successors=successors if points == 1 else 2 * successors,
+                copies=copies,
+                renew_s=renew_s,
+                stabilise_s=stabilise_s,
+                suspect_after_s=suspect_after_s,
+                learn_s=learn_s,
+            )
+            for name in names
+        }
+        self._first = self.places[broker]
 
     def handle(self, input: Input, now: float) -> list[Effect]:
+        if len(self.places) == 1:
+            return self._first.handle(input, now)
         match input:
-            case Received(sender, message):
-                return self._receive(sender, message, now)
-            case Published(events):
-                return [
-                    effect
-                    for publish in self.publishing.publish(self.spaces.fit(events))
-                    for effect in self._publish(publish, now)
-                ]
-            case TimerFired(timer):
-                return self._woken(timer, now)
-            case Subscribed() | Unsubscribed():
-                return self._change(input, now)
-            case Started():
-                return self._start(now)
-            case Stopping():
-                return self._stop(now)
-            case LinkUp(link):
-                self.chord.learn(link)
-                return self.versions.handle(input, now)
-            case LinkLost():
-                return self.versions.handle(input, now)
-            case Declared():
-                return self.spaces.handle(input, now)
+            case Received(_, Between(sender, place, message)) if message is not None:
+                return self._handle([(place, Received(sender, message, input.via))], now)
+            case TimerFired(Timer(part, about)):
+                place, _, rest = about.rpartition(" ")
+                return self._handle([(place or self.broker, TimerFired(Timer(part, rest)))], now)
+            case Started() | Stopping():
+                return self._handle([(each, input) for each in self.places], now)
             case _:
-                return self.local.handle(input, now)
+                return self._handle([(self.broker, input)], now)
 
     def rehearsal(self) -> Self:
-        """Says of events what this router would do with them, and remembers nothing of it; it takes nothing but events.
-
-        Notices that would be gathered for a while are told at once.
-        """
+        """Says of events what this router would do with them, and remembers nothing of it; it takes nothing but events."""
         made = copy(self)
-        made.publishing = Publishing(self.broker, self.setup)
-        made.post = Post(self.setup.incarnation)
-        made._delivered = Seen()
-        made._notify, made._learn_s = "at-once", 0.0
+        made.places = {name: place.rehearsal() for name, place in self.places.items()}
+        made._first = made.places[self.broker]
         return made
 
-    # --- life and time
-
-    def _start(self, now: float) -> list[Effect]:
-        topology = self.setup.topology
-        if topology is not None and self.broker in topology:
-            self.chord.start(topology.brokers)
-        for each in self.setup.contacts:
-            self.chord.learn(each)
-        share = self.setup.dice.random()
-        learning = [SetTimer(LEARN, now + self._learn_s, background=True)] if self._learn_s else []
-        return [
-            *learning,
-            SetTimer(ROUND, now + share * self._stabilise_s, background=True),
-            SetTimer(RENEW, now + (0.5 + share / 2) * self._renew_s, background=True),
-        ]
-
-    def _stop(self, now: float) -> list[Effect]:
-        """What its clients want ends; what it holds for others goes to its successor."""
-        effects = self._change(Unsubscribed(self.wishes.ids()), now)
-        for node, message, _ in self._buffer.flush(self.chord.member):
-            effects.append(SendTo(node, message))
-        return [*effects, *self.copying.hand_over(now), *self.chord.leaving()]
-
-    def _woken(self, timer: Timer, now: float) -> list[Effect]:
-        if timer == ROUND:
-            self.store.expire(now, LIVES_FOR * self._renew_s)
-            effects = [*self.chord.tick(now), *self.copying.compare(now)]
-            return [*effects, SetTimer(ROUND, now + self._stabilise_s, background=True)]
-        if timer == RENEW:
-            return [*self._renew(now), SetTimer(RENEW, now + self._renew_s, background=True)]
-        if timer == FLUSH:
-            return self._flush(now)
-        if timer in (LEARN, COMMIT, FORGET):
-            return self._remap(timer, now)
-        effects, back = self.post.woken(timer == POST_BACKGROUND, now)
-        for letter in back:
-            self.chord.suspect(letter.peer, now)
-            effects += self._came_back(letter, now)
-        return effects
-
-    def _flush(self, now: float) -> list[Effect]:
+    def _handle(self, inputs: Iterable[tuple[str, Input]], now: float) -> list[Effect]:
+        """What places of this broker send to each other is there at once."""
         effects: list[Effect] = []
-        for node, message, causes in self._buffer.flush(self.chord.member):
-            effects += self._on_behalf(causes, partial(self._hand, node, message, now))
-            effects += self.post.release(causes)
+        waiting = deque(inputs)
+        while waiting:
+            name, input = waiting.popleft()
+            if (place := self.places.get(name)) is None:
+                continue  # it has fewer places than the sender knew in an earlier life
+            for effect in place.handle(input, now):
+                match effect:
+                    case SendTo(other, message) if host_of(other) == self.broker:
+                        waiting.append((other, Received(name, message)))
+                    case SendTo(other, message) if name != self.broker or other != host_of(other):
+                        effects.append(SendTo(host_of(other), Between(name, other, message)))
+                    case SetTimer(Timer(part, about), at, background) if name != self.broker:
+                        effects.append(SetTimer(Timer(part, f"{name} {about}"), at, background))
+                    case _:
+                        effects.append(effect)
         return effects
-
-    def _came_back(self, letter: Letter, now: float) -> list[Effect]:
-        """A node did not acknowledge, or has left: what was for keys finds another way."""
-        effects: list[Effect] = [Changed()] if self.chord.bury(now) else []
-        cast = letter.message.message
-        if isinstance(cast, Cast) and cast.message is not None:
-            effects += self._on_behalf(letter.causes, partial(self._again, cast, now))
-        return [*effects, *self.post.release(letter.causes)]
-
-    def _again(self, cast: Cast, now: float) -> list[Effect]:
-        assert cast.message is not None
-        targets = Targets(cast.lows, cast.highs, cast.rows)
-        if cast.direct:
-            return self._arrive(cast.message, targets, now, cast.hops)
-        return self._cast(cast.message, targets, now, cast.hops + 1, cast.background)
-
-    def _on_behalf(self, causes: tuple[Cause, ...], do: Callable[[], list[Effect]]) -> list[Effect]:
-        """What is sent meanwhile must arrive before these are done."""
-        before, self.post.causes = self.post.causes, causes
-        try:
-            return do()
-        finally:
-            self.post.causes = before
-
-    # --- messages
-
-    def _receive(self, sender: str, message: Message, now: float) -> list[Effect]:
-        match message:
-            case Told() | Known():
-                return self.versions.handle(Received(sender, message), now)
-            case Posted(number, inner):
-                self.chord.heard(sender, now)
-                if isinstance(inner, Cast) and not self.chord.member.successors:
-                    # Somebody takes it for a node of the ring, as it was in an earlier life. It holds nothing yet and knows
-                    # nobody to pass it on to: the sender will try again.
-                    return []
-                cause = self.post.took(sender, number)
-                effects: list[Effect] = []
-                if inner is not None and cause is not None:
-                    effects = self._on_behalf((cause,), partial(self._receive, sender, inner, now))
-                return [self.post.answer(sender, number), *effects]
-            case Acknowledged(number, done):
-                self.chord.heard(sender, now)
-                return self.post.acknowledged(number, done, now)
-            case Ask() | Answer() | Locate() | Leaving():
-                effects = self.chord.receive(sender, message, now)
-                if isinstance(message, Leaving):
-                    return [*effects, *(each for back in self.post.returned(sender) for each in self._came_back(back, now))]
-                older = isinstance(message, Ask | Answer) and message.mapping < self.remapping.version
-                return [*effects, SendTo(sender, self.remapping.committed())] if older else effects
-            case Mapping():
-                return self._mapped(message, now)
-            case Cast(message=inner) if inner is not None:
-                return self._passed(sender, message, inner, now)
-            case Stored():
-                return [Changed()] if self.store.adopt(message, self.ranges, now) else []
-            case ArcDigest() | Held():
-                self.chord.heard(sender, now)
-                return self.copying.receive(sender, message, now)
-            case Publish():
-                return self._serve(message)
-            case Notices(brokers, middles, publishes):
-                return [
-                    effect
-                    for broker, middle, publish in zip(brokers, middles.tolist(), publishes, strict=True)
-                    for effect in (self._serve(publish) if broker == self.broker else self._note(broker, middle, publish, now))
-                ]
-        return []
-
-    # --- to keys
-
-    def _passed(self, sender: str, cast: Cast, inner: Message, now: float) -> list[Effect]:
-        targets = Targets(cast.lows, cast.highs, cast.rows)
-        if cast.direct or cast.hops >= MOST_HOPS:
-            return self._arrive(inner, targets, now, cast.hops)
-        if cast.first and (before := key_of(sender, self.bits)) != self.chord.me.key:
-            # Its sender has this node for its first successor. Whatever this node thinks of its predecessor, keys between are
-            # its own; else a key could go round for ever while the ring is repaired.
-            mine = targets.on((before, self.chord.me.key), self.bits)
-            rest = targets.on((self.chord.me.key, before), self.bits)
-            effects = self._arrive(inner, mine, now) if len(mine) else []
-            return [*effects, *self._cast(inner, rest, now, cast.hops, cast.background)] if len(rest) else effects
-        return self._cast(inner, targets, now, cast.hops, cast.background)
-
-    def _cast(self, message: Message, targets: Targets, now: float, hops: int = 0, background: bool = False) -> list[Effect]:
-        """m-cast: what is for keys of this node arrives, the rest goes on."""
-        mine, onward = split(self.chord.member, self.chord.fingers(now), targets, self.bits)
-        effects: list[Effect] = []
-        for peer, part in onward:
-            rows, again = np.unique(part.rows, return_inverse=True)
-            first = peer == self.chord.member.successor
-            cast = Cast(
-                part.lows, part.highs, again.astype(np.int64), hops + 1, background, first, False, _taken(message, rows)
-            )
-            effects += self.post.send(peer.name, cast, now, background)
-        return [*self._arrive(message, mine, now), *effects] if len(mine) else effects
-
-    def _arrive(self, message: Message, targets: Targets, now: float, passed: int = 0) -> list[Effect]:
-        """This node covers these keys, or stands in for one that does; `passed`: it is that many nodes behind it."""
-        if isinstance(message, Publish):
-            effects = self._unsure(message, targets, now, passed)
-            return [*effects, *self._match(message.take(np.unique(targets.rows)), now)]
-        if isinstance(message, Stored):
-            taken = message.take(np.unique(targets.rows))
-            return [Changed()] if self.store.adopt(taken, self.ranges, now) else []
-        return []
-
-    def _unsure(self, publish: Publish, targets: Targets, now: float, passed: int) -> list[Effect]:
-        """Events for keys whose subscriptions this node may lack go to the nodes behind it, which hold copies."""
-        arc = self.copying.sure_arc()
-        if not passed and arc is not None:
-            if arc[0] == arc[1]:
-                return []  # the whole ring
-            targets = targets.on((arc[1], arc[0]), self.bits)
-        most = self.copying.count if self.copying.ready else PASSED_BY_JOINERS
-        if not len(targets) or passed >= most or not self.chord.member.successors:
-            return []
-        rows = np.unique(targets.rows)
-        again = np.searchsorted(rows, targets.rows)
-        cast = Cast(targets.lows, targets.highs, again, passed + 1, False, False, True, publish.take(rows))
-        return self.post.send(self.chord.member.successor.name, cast, now)
-
-    # --- events
-
-    def _publish(self, publish: Publish, now: float) -> list[Effect]:
-        events = publish.events
-        self._delivered.fresh(publish)
-        if self._learn_s:
-            self.remapping.observe(events)
-        effects: list[Effect] = list(self.local.serve(events))
-        (mapping, *_) = self.ranges.in_space(events.space)
-        rows, keys = mapping.event_keys(events)
-        return [*effects, *self._cast(publish, Targets(keys, keys, rows), now)]
-
-    def _match(self, publish: Publish, now: float) -> list[Effect]:
-        """Whose clients want these events, of all whose subscriptions are held here?"""
-        events: EventBatch = self.spaces.fit(publish.events)
-        audience = self.store.audience(events.space)
-        if events.space != audience.space:
-            events = events.widened(audience.space)
-        if not len(audience) or not len(events):
-            return []
-        found = audience.match_living(events)
-        effects: list[Effect] = [] if found.steps is None else [Account(events, found.steps)]
-        if not len(found.rows):
-            return effects
-        rows, origins = found.events, audience.origin[found.rows]
-        for origin in np.unique(origins).tolist():
-            broker = audience.origins[origin]
-            if broker == publish.origin:
-                continue  # its clients have got it where it was published
-            mine = origins == origin
-            part = publish.take(np.unique(rows[mine]))
-            middle = self._middle(broker, int(audience.ids[found.rows[mine][0]])) if self._notify == "collected" else 0
-            effects += self._serve(part) if broker == self.broker else self._note(broker, middle, part, now)
-        return effects
-
-    def _middle(self, broker: str, number: int) -> int:
-        """The key in the middle of the subscription's range that touches this node's arc."""
-        lows, highs = self.store.ranges_of(broker, number)
-        if not len(lows):
-            return self.chord.me.key
-        mine = Targets(lows, highs, np.arange(len(lows))).on(self.chord.member.arc, self.bits)
-        at = int(mine.rows[0]) if len(mine) else 0
-        return int(lows[at]) + (int(highs[at]) - int(lows[at])) // 2
-
-    def _note(self, broker: str, middle: int, publish: Publish, now: float) -> list[Effect]:
-        if self._notify == "at-once":
-            return self._hand(broker, publish, now)
-        idle = not len(self._buffer)
-        self.post.hold(self.post.causes)
-        self._buffer.put(Notice(broker, middle, publish, self.post.causes))
-        return [SetTimer(FLUSH, now + self._buffer_s)] if idle else []
-
-    def _hand(self, node: str, message: Message, now: float) -> list[Effect]:
-        return self._receive(self.broker, message, now) if node == self.broker else self.post.send(node, message, now)
-
-    def _serve(self, publish: Publish) -> list[Effect]:
-        fresh = self._delivered.fresh(publish)
-        return [] if fresh is None else self.local.serve(self.spaces.fit(fresh.events))
-
-    # --- what clients of this node want
-
-    def _change(self, input: Subscribed | Unsubscribed, now: float) -> list[Effect]:
-        return self._tell_all(self.wishes.change(input, self.ranges), now)
-
-    def _renew(self, now: float) -> list[Effect]:
-        return self._tell_all(self.wishes.all(self.ranges, renewal=True), now)
-
-    def _tell_all(self, told: Iterable[tuple[Stored, Targets]], now: float) -> list[Effect]:
-        return [effect for stored, targets in told for effect in self._cast(stored, targets, now, background=stored.renewal)]
-
-    # --- another mapping
-
-    def _remap(self, timer: Timer, now: float) -> list[Effect]:
-        if timer == FORGET:
-            self.remapping.before = None
-            return self._changed_mapping(now, tell=False)
-        if timer == COMMIT:
-            pending = self.remapping.pending
-            return [] if pending is None else self._mapped(replace(pending, commit=True), now, begun=True)
-        again: list[Effect] = [SetTimer(LEARN, now + self._learn_s, background=True)]
-        if not self.chord.member.covers(0) or self.remapping.pending is not None or self.remapping.before is not None:
-            return again
-        proposal = self.remapping.proposal(self.broker)
-        return again if proposal is None else [*again, *self._mapped(proposal, now, begun=True)]
-
-    def _mapped(self, told: Mapping, now: float, begun: bool = False) -> list[Effect]:
-        """A version comes by on its way round the ring, or comes back to the node that proposed it."""
-        if told.proposer == self.broker and not begun and not told.asked:
-            return [SetTimer(COMMIT, now + self._renew_s)] if not told.commit else []
-        is_new = self.remapping.commit(told) if told.commit else self.remapping.prepare(told)
-        if not is_new:
-            return []
-        effects = self._changed_mapping(now, tell=not told.commit)
-        if told.commit:
-            self.chord.mapping = self.remapping.version
-            effects.append(SetTimer(FORGET, now + LIVES_FOR * self._renew_s))
-        if told.asked:
-            return effects
-        if not self.chord.member.successors:
-            return [*effects, SetTimer(COMMIT, now + self._renew_s)] if not told.commit else effects
-        return [*effects, *self.post.send(self.chord.member.successor.name, told, now)]
-
-    def _changed_mapping(self, now: float, tell: bool) -> list[Effect]:
-        self.ranges = self.remapping.ranges()
-        self.store.remap(self.ranges)
-        told = self._tell_all(self.wishes.all(self.ranges), now) if tell else []
-        return [Changed(), *told]
 
     # --- looking inside
 
     def sizes(self) -> Sizes:
-        return {**self.store.sizes(), "links": len(self.versions.links), "subscriptions": len(self.store)}
+        first = self._first.sizes()
+        held = {key for place in self.places.values() for key in place.store.living()}
+        return {**first, "subscriptions": len(held)}
 
     def state(self) -> dict[str, Any]:
-        return {
-            **self.local.state(),
-            **self.spaces.state(),
-            "ring": self.chord.state(),
-            "ready": self.copying.ready,
-            "mapping": self.remapping.version,
-            "held": sorted(f"{key.broker}/{key.id}" for key in self.store.held((self.chord.me.key, self.chord.me.key))),
-        }
+        found = self._first.state()
+        if len(self.places) == 1:
+            return found
+        states = {name: place.state() for name, place in self.places.items()}
+        held = sorted({each for state in states.values() for each in state["held"]})
+        return {**found, "held": held, "places": {name: state["ring"] for name, state in states.items()}}
 
 
-def _taken(message: Message, rows: Any) -> Message:
-    if isinstance(message, Publish):
-        return message if len(rows) == len(message.events) else message.take(rows)
-    assert isinstance(message, Stored)
-    return message if len(rows) == len(message) else message.take(rows)
+def places_of(broker: str, points: int) -> list[str]:
+    return [broker, *(f"{broker}{BEHIND_NAME}{number}" for number in range(1, points))]
+
+
+@lru_cache(maxsize=8)
+def _with_places(topology: Topology, points: int) -> Topology:
+    return Topology.of([name for broker in topology.brokers for name in places_of(broker, points)], [])
+
+
+def _setup_of(setup: Setup, broker: str, place: str, points: int) -> Setup:
+    if points == 1:
+        return setup
+    topology = None if setup.topology is None else _with_places(setup.topology, points)
+    contacts = setup.contacts if place == broker else (*setup.contacts, broker)
+    return replace(setup, topology=topology, contacts=contacts)

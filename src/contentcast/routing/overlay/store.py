@@ -89,7 +89,10 @@ class Store:
         self._audiences = Audiences.of_one(spaces, self._batches, count_steps=count_steps)
 
     def __len__(self) -> int:
-        return sum(entry.living and entry.batch is not None for entry in self.entries.values())
+        return len(self.living())
+
+    def living(self) -> list[EntryKey]:
+        return [key for key, entry in self.entries.items() if entry.living and entry.batch is not None]
 
     def _batches(self) -> Iterator[tuple[str, SubscriptionBatch]]:
         for key, entry in self.entries.items():

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
+import pytest
+
 from contentcast.catalog import make_router
 from contentcast.language import parse_predicate
 from contentcast.model import Attribute, EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.network.topology import Topology
+from contentcast.routing.chord.keys import key_of
 from contentcast.routing.contract import Published, Subscribed
+from contentcast.routing.overlay.mappings import KeyMapping
 from contentcast.routing.setup import Setup
 from contentcast.simulation.world import World
 
@@ -16,9 +21,16 @@ SPACE = Space("loads", load=Attribute("int", low=0, high=1_000_000), host="strin
 NODES = [f"n{number}" for number in range(6)]
 
 
-def a_world() -> World:
+def a_world(cuts: Cuts | None = None, points: int = 1) -> World:
     topology = Topology.of(NODES, [])
-    return World(topology, make_router("overlay", Setup(topology=topology), learn_s=3.0, renew_s=4.0), announce=False)
+    learn_s = 3.0 if cuts is None else 0.0
+    make = make_router("overlay", Setup(topology=topology, cuts=cuts or {}), learn_s=learn_s, renew_s=4.0, points=points)
+    return World(topology, make, announce=False)
+
+
+Cuts = dict[str, dict[str, tuple[int, ...]]]
+BY_SPARK: Cuts = {"loads": {"load": tuple(int((at / 64) ** 6 * 1000) for at in range(20, 64))}}
+"""As `LearntPlan.cuts` hands them over: quantiles of the history."""
 
 
 def elder(world: World) -> str:
@@ -30,17 +42,19 @@ def skewed(random: Random, first: int, count: int) -> Published:
     return Published(EventBatch.from_dicts(SPACE, events, ids=range(first, first + count)))
 
 
-def a_subscribed_world() -> World:
-    world = a_world()
+def a_subscribed_world(cuts: Cuts | None = None, points: int = 1) -> World:
+    world = a_world(cuts, points)
     for number, node in enumerate(NODES):
         wish = parse_predicate(SPACE, f"load BETWEEN {number} AND {100 * number + 50}")
         world.put(node, Subscribed(SubscriptionBatch.of([Subscription(number, wish, f"{node}/client")])))
     return world.run(until=3.0)
 
 
-def test_all_nodes_change_and_every_event_arrives_once_meanwhile() -> None:
+@pytest.mark.parametrize(("cuts", "points"), [(None, 1), (BY_SPARK, 1), (BY_SPARK, 3)])
+def test_all_nodes_change_and_every_event_arrives_once_meanwhile(cuts: Cuts | None, points: int) -> None:
+    """By what the nodes have seen, or by what Spark has learnt from the history."""
     random = Random(1)
-    world = a_subscribed_world()
+    world = a_subscribed_world(cuts, points)
     world.put(elder(world), skewed(random, 0, 300))
     wanted: list[tuple[str, int]] = []
     for step in range(60):
@@ -72,3 +86,17 @@ def test_a_node_that_comes_back_is_told_the_mapping() -> None:
     world.restart(other)
     world.run(until=28.0)
     assert {world.router(each).state()["mapping"] for each in NODES} == {1}
+
+
+def test_the_change_takes_the_load_off_the_fullest_node() -> None:
+    """Greatest to mean number of events that a node matches, with most values near the beginning of the domain."""
+
+    def greatest(cuts: Cuts | None) -> float:
+        mapping = KeyMapping("selective-attribute", learnt=cuts or {}).in_space(SPACE)
+        column = skewed(Random(4), 0, 2000).events.records.column(0)
+        places = np.sort(np.array([key_of(f"n{number}") for number in range(50)], np.uint64))
+        counts = np.bincount(np.searchsorted(places, mapping.scales[0].of_column(column)) % 50, minlength=50)
+        return float(counts.max() / counts.mean())
+
+    assert greatest(None) == 50.0
+    assert greatest(BY_SPARK) < 20.0  # a third of the values are 0, and one value has one place

@@ -8,9 +8,11 @@ from contentcast.catalog import make_router
 from contentcast.language import parse_predicate
 from contentcast.model import Attribute, ContentcastError, EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.network.topology import Topology
+from contentcast.routing.chord.keys import distance, key_of
 from contentcast.routing.contract import Published, SendTo, SetTimer, Subscribed, Unsubscribed
 from contentcast.routing.overlay.mappings import MAPPINGS
 from contentcast.routing.overlay.post import Post
+from contentcast.routing.overlay.router import places_of
 from contentcast.routing.setup import Setup
 from contentcast.simulation.world import World
 from contentcast.wire.overlay import Ask
@@ -57,6 +59,47 @@ def test_every_mapping_and_every_way_to_notify_delivers_once(mapping: str, notif
     world.run()
     assert got(world, 200) == EXPECTED
     assert sorted((who, event - 100) for who, event in world.delivered if event < 200) == EXPECTED
+
+
+def test_a_broker_with_several_places_on_the_ring_delivers_the_same() -> None:
+    """Also when brokers join, leave and crash: all places of a broker go at once, and copies are at other brokers."""
+    world = ready(a_world(NODES[:6], points=4, renew_s=100.0))
+    publish(world, "n0", 100)
+    world.run(until=world.now + 5.0)
+    assert got(world, 100) == EXPECTED
+    state = world.router("n1").state()
+    assert sorted(state["places"]) == ["n1", "n1#1", "n1#2", "n1#3"]
+    world.join("n6")
+    world.run(until=world.now + 8.0)
+    world.crash("n5")
+    world.run(until=world.now + 15.0)
+    publish(world, "n0", 200)
+    world.run(until=world.now + 8.0)
+    assert got(world, 200) == EXPECTED
+    world.leave("n0")
+    world.run(until=world.now + 8.0)
+    publish(world, "n6", 300)
+    world.run(until=world.now + 8.0)
+    assert got(world, 300) == EXPECTED
+
+
+def test_more_places_share_the_keys_more_evenly() -> None:
+    def greatest_share(points: int) -> float:
+        names = [f"b{number}" for number in range(40)]
+        ring = sorted((key_of(place), broker) for broker in names for place in places_of(broker, points))
+        shares: dict[str, float] = {}
+        for (before, _), (key, broker) in zip([ring[-1], *ring], ring, strict=False):
+            shares[broker] = shares.get(broker, 0.0) + distance(before, key) / 2**64
+        return max(shares.values()) * len(names)
+
+    assert greatest_share(16) < 2.0 < greatest_share(1)
+
+
+def test_places_are_refused_where_names_would_be_mistaken() -> None:
+    with pytest.raises(ContentcastError, match="rename"):
+        a_world(["n#1", "n2"], points=2)
+    with pytest.raises(ContentcastError, match="at least one place"):
+        a_world(points=0)
 
 
 def test_discretization_and_short_keys_deliver_the_same() -> None:
