@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 from benchmarks import machine
 
@@ -30,9 +32,16 @@ BENCHMARKS = (
     "spark",
     "cluster",
 )
+ROOMS = (".engines", ".networks", "")
 KEPT, TRIED = Path("docs/internals/benchmarks"), Path("build/benchmarks")
 WIDE = 140
 """Columns, where nobody looks at a terminal."""
+
+
+def _find(name: str) -> ModuleType:
+    """The benchmark, in whatever room it stands."""
+    found = next(each for each in (f"benchmarks{room}.{name}" for room in ROOMS) if find_spec(each))
+    return import_module(found)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -51,7 +60,7 @@ def main(words: list[str] | None = None) -> int:
     for name in asked.names or BENCHMARKS:
         if name not in ("cold", "compiling", "processors"):  # these see to it themselves
             machine.wait_for_kernels()
-        benchmark = import_module(f"benchmarks.{name}")
+        benchmark = _find(name)
         with progress.status(name) as status:
             options = {"say": status.update} if name in ("matching", "draws", "processors", "updates") else {}
             result = benchmark.run(asked.quick, **options)

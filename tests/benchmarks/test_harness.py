@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import bulk, matching
 from benchmarks.columns import Column, strings
+from benchmarks.engines import bulk, matching
+from benchmarks.engines.matching import Cell, Disagreement
 from benchmarks.machine import facts
-from benchmarks.matching import Cell, Disagreement
 from benchmarks.peers import PEERS, Matches
 from benchmarks.report import Result, Table, human, times
 from benchmarks.timing import Timed, in_turns, largest_that_fits

@@ -1,7 +1,8 @@
 """The search tree: what each of the paper's optimizations brings in steps and memory, how steps grow, how long changes take.
 
-`python -m benchmarks.search_tree` prints the tables of docs/internals/search-tree.md. Times are CPU seconds of the one thread,
-the best of several runs, as ratios to the plain tree of the same run: what else runs on the machine then matters little.
+`python -m benchmarks.engines.search_tree` prints the tables of docs/internals/search-tree.md. Times are CPU seconds of the
+one thread, the best of several runs, as ratios to the plain tree of the same run: what else runs on the machine then matters
+little.
 """
 
 from __future__ import annotations

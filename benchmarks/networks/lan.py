@@ -42,10 +42,10 @@ def on_lan(here: Stage, batch: int, seconds: float, receivers: int = 1) -> dict[
 
 def plain(here: Stage, seconds: float) -> dict[str, Any]:
     """What two processes do with sockets alone."""
-    receiver = here.start("r0", {"role": "receive"}, module="benchmarks.lan")
+    receiver = here.start("r0", {"role": "receive"}, module="benchmarks.networks.lan")
     assert receiver.stdout is not None
     receiver.stdout.readline()
-    sent = result("plain sender", here.start("s", {"role": "send", "seconds": seconds}, module="benchmarks.lan"))
+    sent = result("plain sender", here.start("s", {"role": "send", "seconds": seconds}, module="benchmarks.networks.lan"))
     got = result("plain receiver", receiver)
     return {
         "rate": got["received"] / max(got["took"], 1e-9),

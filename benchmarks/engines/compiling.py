@@ -1,7 +1,8 @@
 """Compiling: how long Numba takes for each kernel of the index, from an empty cache, in CPU seconds.
 
 A process of its own, with an empty cache, does with small indexes what there is to do; a listener counts the time of each
-compilation without those that happen inside it. `python -m benchmarks.compiling` prints what the process found, as JSON.
+compilation without those that happen inside it. `python -m benchmarks.engines.compiling` prints as JSON what the process
+found.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def run(quick: bool) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         told = os.environ | {"CONTENTCAST_CACHE": folder}
         found = subprocess.run(
-            [sys.executable, "-m", "benchmarks.compiling"], env=told, capture_output=True, text=True, check=True
+            [sys.executable, "-m", "benchmarks.engines.compiling"], env=told, capture_output=True, text=True, check=True
         )
     return told_of(json.loads(found.stdout), quick)
 

@@ -1,7 +1,8 @@
 """processors: matching compiled for less than this processor has, beside the same peers, which are not held back.
 
 Each row is a process of its own: compiled for this processor; without AVX-512, as most laptops and many clouds are; and for the
-plain baseline, with those instructions alone that every processor has. `python -m benchmarks.processors` prints what one found.
+plain baseline, with those instructions alone that every processor has. `python -m benchmarks.engines.processors` prints what
+one found.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def run(quick: bool = False, *, say: Callable[[str], None] = lambda text: None) 
     for name, chosen in ways().items():
         say(f"{name}: compiling, then matching")
         told = os.environ | chosen | {"CONTENTCAST_CACHE": str(KERNELS / name.replace(" ", "-"))}
-        command = [sys.executable, "-m", "benchmarks.processors", *(["--quick"] if quick else [])]
+        command = [sys.executable, "-m", "benchmarks.engines.processors", *(["--quick"] if quick else [])]
         found = subprocess.run(command, env=told, stdout=subprocess.PIPE, text=True, check=True)
         cells = data[name] = json.loads(found.stdout)
         way = cells.pop("way")
@@ -58,7 +59,7 @@ def run(quick: bool = False, *, say: Callable[[str], None] = lambda text: None) 
 
 def _measured(quick: bool) -> dict[str, Any]:
     from benchmarks.columns import Column
-    from benchmarks.matching import OURS, best_peer, measure
+    from benchmarks.engines.matching import OURS, best_peer, measure
     from contentcast.matching.index.machine.compaction import WAY
 
     found: dict[str, Any] = {"way": WAY}

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks.columns import Column
-from benchmarks.matching import OURS, best_peer, measure
+from benchmarks.engines.matching import OURS, best_peer, measure
 from benchmarks.report import Result, Table, human, times
 
 SEEDS: Final = (7, 11, 12, 13, 14)

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 import contentcast as cc
-from benchmarks.alone import ours_alone
 from benchmarks.columns import BATCH, COLUMNS, QUICK, Column, Workload
+from benchmarks.engines.alone import ours_alone
 from benchmarks.peers import PEERS, Index, Matches, Peer, Rules, Unsuitable
 from benchmarks.report import Result, Table, human, times
 from benchmarks.timing import Timed, in_turns, largest_that_fits

@@ -1,0 +1,1 @@
+"""Engines alone: matching, changes, reading texts, compiling, the search tree, covering, learning."""

@@ -1,0 +1,1 @@
+"""Networks of brokers: routing, summaries, the overlay, live brokers, a LAN."""
