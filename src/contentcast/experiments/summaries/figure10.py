@@ -43,7 +43,7 @@ def plan(scale: Scale) -> list[Row]:
     for number, place in enumerate(places(scale)):
         full = number == 0 and not scale.quick
         for way in WAYS:
-            events = 20 if scale.quick else {"model": 1000, "real": 200 if full else 20}[way]
+            events = 20 if scale.quick else {"model": 1000, "real": 200}[way] if full else {"model": 100, "real": 20}[way]
             for popularity in POPULARITIES if full or way == "model" else POPULARITIES[1:4]:
                 for seed in scale.seeds(SEEDS if full else 1):
                     rows.append({**place, "way": way, "popularity": popularity, "events": events, "seed": seed})

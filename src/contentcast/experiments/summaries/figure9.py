@@ -13,7 +13,7 @@ import pyarrow as pa
 from contentcast.experiments.contract import Experiment, Verdict
 from contentcast.experiments.figures import label, look
 from contentcast.experiments.rows import floats, groups, where
-from contentcast.experiments.summaries.charts import summarize
+from contentcast.experiments.summaries.charts import side_by_side
 from contentcast.experiments.summaries.model import by_covering
 from contentcast.experiments.summaries.periods import COVERING, FIGURES, SUMMARIES, measure, plan
 from contentcast.experiments.summaries.setting import WAYS, main_network, main_rows
@@ -48,6 +48,10 @@ def judge(table: pa.Table) -> list[Verdict]:
     claim = "Without subsumption every broker gets the subscriptions of all others by covering (model)"
     found.append(Verdict(claim, "24 times 23 hops", f"{worst:.0f} hops", round(worst) == brokers * (brokers - 1)))
     return found
+
+
+def summarize(table: pa.Table) -> pa.Table:
+    return side_by_side(table, "hops")
 
 
 def draw(table: pa.Table, figure: Figure) -> None:

@@ -40,7 +40,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def plan(scale: Scale) -> list[Row]:
-    events = {"model": 20, "real": 5} if scale.quick else {"model": 1000, "real": 40}
+    events = {"model": 20, "real": 5} if scale.quick else {"model": 300, "real": 20}
     return [
         {**place, "way": way, "form": form, "events": events[way], "seed": seed}
         for number, place in enumerate(places(scale))
