@@ -94,7 +94,9 @@ def test_a_real_period_costs_summaries_least_and_the_baseline_most() -> None:
     verdicts = {each.claim: each for each in (*figure8.judge(table), *figure9.judge(table), *figure11.judge(table))}
     assert verdicts["Summaries need fewer hops than there are brokers, at any subsumption (real)"].holds
     assert not verdicts["The bytes of summaries are nearly flat in sigma (model)"].holds
-    assert figure8.EXPERIMENT.summarize(table).num_rows == 4 * 3 + 4 * 5
+    shown = figure8.EXPERIMENT.summarize(table)
+    assert shown.num_rows == 8
+    assert shown["summaries, subsumption"].to_pylist()[:4] == [""] * 4, "the model knows no such thing"
     messages = {floats(where(table, way=way, approach=periods.SUMMARIES), "messages").max() for way in ("model", "real")}
     assert messages == {20.0}, "the routers send the messages of Algorithm 2, and no others"
 
@@ -110,7 +112,7 @@ def test_figure_10_counts_what_the_routers_send() -> None:
     assert floats(real, "side by side, last ms") < floats(real, "summaries, last ms")
     assert floats(real, "summaries, links") > floats(real, "summaries"), "a message to a broker far away crosses several links"
     assert floats(real, "covering, links") == floats(real, "covering")
-    assert len(figure10.judge(table)) == 5
+    assert len(figure10.judge(table)) == 10
     assert figure10.summarize(table).num_rows == 2
 
 
@@ -208,6 +210,6 @@ def test_the_whole_plan_has_the_papers_network_first_and_others_several_seeds_an
     assert list(dict.fromkeys(row["where"] for row in plan)) == [MAIN, "gryphon-39", "tree:2x5", "random:24x30"]
     assert len({row["seed"] for row in plan if row["where"] == MAIN and row["way"] == "real"}) == 3
     if name == "figure8":
-        assert {row["sigma"] for row in plan if row["way"] == "real"} == {10, 30, 100, 300, 1000}
+        assert {row["sigma"] for row in plan if row["way"] == "real"} == {10, 100, 1000}
     if name == "figure10":
         assert {row["popularity"] for row in plan if row["way"] == "real"} == {0.1, 0.25, 0.5, 0.75, 0.9, 1.0}

@@ -311,6 +311,7 @@ def test_brokers_that_disagree_about_a_kind_are_told_side_by_side() -> None:
 OPTIONS: dict[str, dict[str, object]] = {
     "virtual degrees": {"virtual_degree": 2},
     "all degrees alike": {"virtual_degree": 1, "side_by_side": True},
+    "to the highest degree": {"tell_highest": True},
     "subsumption": {"subsumption": True},
     "the paper's precision": {"precision": PAPER},
 }
@@ -340,6 +341,24 @@ def test_virtual_degrees_relieve_the_best_connected_broker() -> None:
     assert first_asked({"virtual_degree": 3}).count("5") == 7
     with pytest.raises(ContentcastError, match="at least 1"):
         router("a", virtual_degree=0)
+
+
+def test_telling_the_best_connected_neighbour_leaves_fewer_examiners() -> None:
+    """On the paper's backbone: how many brokers look at an event, from each of the 24 where it may enter."""
+    backbone = network("cable-wireless-24")
+
+    def examiners(degrees: Degrees) -> float:
+        asked = []
+        for broker in backbone.brokers:
+            checked, at, chain = degrees.merged[broker], broker, 1
+            while left := frozenset(backbone.brokers) - checked:
+                at = degrees.examiner(at, left)
+                checked, chain = checked | degrees.merged[at], chain + 1
+            asked.append(chain)
+        return sum(asked) / len(asked)
+
+    assert examiners(Degrees(backbone)) == pytest.approx(10.4, abs=0.3)
+    assert examiners(Degrees(backbone, highest=True)) == pytest.approx(7.6, abs=0.3)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from contentcast.experiments.figures import label, look
 from contentcast.experiments.rows import floats, groups, where
-from contentcast.experiments.summaries.periods import COVERING, SUMMARIES
+from contentcast.experiments.summaries.periods import BASELINE, COVERING, SUMMARIES, VARIANTS
 from contentcast.experiments.summaries.setting import WAYS, main_rows
 
 if TYPE_CHECKING:
@@ -46,25 +46,23 @@ def extremes(found: dict[tuple[str, str, int, float], float], way: str) -> str:
     return " to ".join(f"{values[each]:.1f} (sigma {each[2]:,}, subsumption {each[3]:g})" for each in ends)
 
 
-def summarize(table: pa.Table) -> pa.Table:
-    return pa.Table.from_pylist(
-        [
+def side_by_side(table: pa.Table, column: str) -> pa.Table:
+    """A row for each network, way, sigma and subsumption; a column for each approach, and covering over summaries."""
+    approaches = [each for each in (*VARIANTS, COVERING, BASELINE) if each in table["approach"].to_pylist()]
+    rows = []
+    for (network, way, sigma, subsumption), same in groups(table, "where", "way", "sigma", "subsumption"):
+        values = {each: floats(where(same, approach=each), column) for each in approaches}
+        rows.append(
             {
                 "network": network,
                 "by": way,
                 "sigma": f"{sigma:,}",
                 "subsumption": f"{subsumption:g}",
-                "approach": approach,
-                "bytes": f"{floats(same, 'bytes').mean():,.0f}",
-                "messages": f"{floats(same, 'messages').mean():,.0f}",
-                "hops": f"{floats(same, 'hops').mean():,.0f}",
-                "stored bytes": f"{floats(same, 'stored').mean():,.0f}",
+                **{each: f"{found.mean():,.0f}" if len(found) else "" for each, found in values.items()},
+                "covering to summaries": f"{values[COVERING].mean() / values[SUMMARIES].mean():.1f}",
             }
-            for (network, way, sigma, subsumption, approach), same in groups(
-                table, "where", "way", "sigma", "subsumption", "approach"
-            )
-        ]
-    )
+        )
+    return pa.Table.from_pylist(rows)
 
 
 def over_sigma(table: pa.Table, figure: Figure, column: str, axis: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from contentcast.experiments.contract import Experiment, Verdict
-from contentcast.experiments.summaries.charts import chosen, extremes, over_sigma, ratios, span, summarize
+from contentcast.experiments.summaries.charts import chosen, extremes, over_sigma, ratios, side_by_side, span
 from contentcast.experiments.summaries.periods import BASELINE, COVERING, FIGURES, measure, plan
 from contentcast.experiments.summaries.setting import WAYS
 
@@ -42,6 +42,10 @@ def judge(table: pa.Table) -> list[Verdict]:
             )
         )
     return found
+
+
+def summarize(table: pa.Table) -> pa.Table:
+    return side_by_side(table, "stored")
 
 
 def draw(table: pa.Table, figure: Figure) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from contentcast.experiments.contract import Experiment, Verdict
-from contentcast.experiments.summaries.charts import chosen, extremes, growth, over_sigma, ratios, span, summarize
+from contentcast.experiments.summaries.charts import chosen, extremes, growth, over_sigma, ratios, side_by_side, span
 from contentcast.experiments.summaries.model import SUBSUMPTIONS, by_broadcast, by_covering, by_summaries
 from contentcast.experiments.summaries.periods import BASELINE, COVERING, FIGURES, SUMMARIES, measure, plan
 from contentcast.experiments.summaries.setting import WAYS, main_network
@@ -69,6 +69,10 @@ def _bound(table: pa.Table) -> Verdict:
         "than the baseline",
         max(rows_alone, by_claim) >= 500,
     )
+
+
+def summarize(table: pa.Table) -> pa.Table:
+    return side_by_side(table, "bytes")
 
 
 def draw(table: pa.Table, figure: Figure) -> None:

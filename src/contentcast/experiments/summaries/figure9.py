@@ -13,10 +13,10 @@ import pyarrow as pa
 from contentcast.experiments.contract import Experiment, Verdict
 from contentcast.experiments.figures import label, look
 from contentcast.experiments.rows import floats, groups, where
-from contentcast.experiments.summaries.charts import summarize
+from contentcast.experiments.summaries.charts import side_by_side
 from contentcast.experiments.summaries.model import by_covering
 from contentcast.experiments.summaries.periods import COVERING, FIGURES, SUMMARIES, measure, plan
-from contentcast.experiments.summaries.setting import WAYS, main_network, main_rows
+from contentcast.experiments.summaries.setting import WAYS, brokers_at, main_network, main_of, main_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,10 +44,23 @@ def judge(table: pa.Table) -> list[Verdict]:
                 hops.min() > 2 * most,
             ),
         ]
+    others = {
+        name: (int(floats(where(rows, approach=SUMMARIES), "hops").max()), len(brokers_at(name, links)))
+        for (name, links), rows in groups(table, "where", "links")
+        if name != main_of(table)
+    }
+    if others:
+        told = ", ".join(f"{hops} of {size} brokers ({name})" for name, (hops, size) in others.items())
+        fewer = all(hops < size for hops, size in others.values())
+        found.append(Verdict("On other networks they need fewer hops than brokers, too", "always fewer", told, fewer))
     worst = by_covering(topology, 1, 0.0).hops
     claim = "Without subsumption every broker gets the subscriptions of all others by covering (model)"
     found.append(Verdict(claim, "24 times 23 hops", f"{worst:.0f} hops", round(worst) == brokers * (brokers - 1)))
     return found
+
+
+def summarize(table: pa.Table) -> pa.Table:
+    return side_by_side(table, "hops")
 
 
 def draw(table: pa.Table, figure: Figure) -> None:

@@ -46,8 +46,14 @@ class Propagation:
     knows: dict[str, frozenset[str]]
 
 
-def propagate(topology: Topology, most_degree: int | None = None) -> Propagation:
-    """Algorithm 2. `most_degree`: virtual degrees, announced in section 6: who has more links counts as one with so many."""
+def propagate(
+    topology: Topology, most_degree: int | None = None, *, in_turn: bool = False, highest: bool = False
+) -> Propagation:
+    """Algorithm 2. `most_degree`: virtual degrees, announced in section 6: who has more links counts as one with so many.
+
+    Two other readings: brokers of one degree act `in_turn`, so that one tells on what another of its degree has just told it;
+    of several neighbours the one of the `highest` degree is told.
+    """
     degrees = {each: min(topology.degree(each), most_degree or len(topology)) for each in topology.brokers}
     knows = {each: frozenset((each,)) for each in topology.brokers}
     spoken: set[tuple[str, str]] = set()
@@ -61,13 +67,22 @@ def propagate(topology: Topology, most_degree: int | None = None) -> Propagation
                 if degrees[each] >= degree and (each, broker) not in spoken and (broker, each) not in spoken
             ]
             if open_to:
-                chosen = min(open_to, key=lambda each: (degrees[each], each))
+                chosen = min(open_to, key=lambda each: (-degrees[each] if highest else degrees[each], each))
                 sending.append(Told(broker, chosen, knows[broker]))
-        for each in sending:
-            spoken.add((each.sender, each.receiver))
-            knows[each.receiver] |= each.merged
-        told += sending
+            if in_turn:
+                told += _heard(sending, spoken, knows)
+        told += _heard(sending, spoken, knows)
     return Propagation(tuple(told), knows)
+
+
+def _heard(sending: list[Told], spoken: set[tuple[str, str]], knows: dict[str, frozenset[str]]) -> list[Told]:
+    """These messages arrive."""
+    heard = [*sending]
+    sending.clear()
+    for each in heard:
+        spoken.add((each.sender, each.receiver))
+        knows[each.receiver] |= each.merged
+    return heard
 
 
 def examiners(

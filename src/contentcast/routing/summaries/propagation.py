@@ -59,6 +59,7 @@ class Propagation:
         precision: Precision = EXACT,
         subsumption: bool = False,
         virtual_degree: int | None = None,
+        tell_highest: bool = False,
         iteration_s: float = ITERATION_S,
     ) -> None:
         if virtual_degree is not None and virtual_degree < 1:
@@ -67,7 +68,7 @@ class Propagation:
         self.local = local
         self._precision = precision
         self._versions, self._view = versions, view
-        self._most, self._iteration_s = virtual_degree, iteration_s
+        self._most, self._highest, self._iteration_s = virtual_degree, tell_highest, iteration_s
         self._own = OwnSummary(broker, precision, subsumption)
         self._own_changed = True
         self._held: dict[str, Held] = {broker: Held(broker, versions.incarnation)}
@@ -111,7 +112,7 @@ class Propagation:
     def degrees(self) -> Degrees:
         topology = self._view.topology
         if self._degrees is None or self._degrees[0] is not topology:
-            self._degrees = topology, Degrees.of(topology, self._most)
+            self._degrees = topology, Degrees.of(topology, self._most, highest=self._highest)
         return self._degrees[1]
 
     def _wait(self, now: float) -> list[Effect]:

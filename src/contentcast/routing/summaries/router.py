@@ -31,7 +31,8 @@ from contentcast.wire.summaries import Arrived, Handed
 
 
 class Summaries(Skeleton):
-    """`precision` and `subsumption` are of the own clients' summary; `virtual_degree`: no broker counts as having more."""
+    """`precision` and `subsumption` are of the own clients' summary; `virtual_degree`: no broker counts as having more;
+    `tell_highest`: summaries go to the neighbour of the highest degree. All brokers have the same options."""
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Summaries(Skeleton):
         *,
         side_by_side: bool = False,
         virtual_degree: int | None = None,
+        tell_highest: bool = False,
         subsumption: bool = False,
         precision: Precision = EXACT,
         iteration_s: float = ITERATION_S,
@@ -54,6 +56,7 @@ class Summaries(Skeleton):
             precision=precision,
             subsumption=subsumption,
             virtual_degree=virtual_degree,
+            tell_highest=tell_highest,
             iteration_s=iteration_s,
         )
         self.handing = Handing(setup.incarnation, self._delay_s)
