@@ -6,8 +6,6 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 BIN := .venv/bin
 ARGS ?=
-# Compiles all kernels twice more, for processors without AVX-512: by hand, python -m pytest tests/conformance/test_processors.py
-APART := --ignore=tests/conformance/test_processors.py
 # Two processes, each with whole files: what a file sets up is set up once. Each has a Spark session of its own.
 TOGETHER ?= -n 2 --dist loadfile
 SIZE ?=
@@ -25,15 +23,15 @@ run: setup ## Run the main job into out/ (SIZE=small or medium is quicker; ARGS=
 	@$(BIN)/contentcast run $(if $(SIZE),--size $(SIZE)) $(ARGS)
 
 # The docs belong to `make check`, so that checking and testing runs their code blocks once.
-test: setup ## Run all tests but those of the docs, of a cluster and of downloads (ARGS=... adds pytest options)
+test: setup ## Run all tests but those of the docs and those that need downloads (ARGS=... adds pytest options)
 	@$(BIN)/contentcast warm
-	@$(BIN)/python -m pytest $(TOGETHER) --ignore=tests/docs --ignore=tests/cluster --ignore=tests/downloads $(APART) $(ARGS)
+	@$(BIN)/python -m pytest $(TOGETHER) --ignore=tests/docs --ignore=tests/downloads $(ARGS)
 
 setup-cluster: setup
 	@sh requirements/setup-cluster.sh
 
-test-cluster: setup-cluster ## Test Spark on a cluster; fetch Kafka, Delta, Iceberg and S3A with Maven and test with them (ARGS=... adds pytest options)
-	@CONTENTCAST_CLUSTER_PYTHON=.venv/cluster/bin/python $(BIN)/python -m pytest tests/cluster tests/downloads $(ARGS)
+test-cluster: setup-cluster ## Fetch Kafka, Delta, Iceberg and S3A with Maven, and test Spark with them (ARGS=... adds pytest options)
+	@CONTENTCAST_CLUSTER_PYTHON=.venv/cluster/bin/python $(BIN)/python -m pytest tests/downloads $(ARGS)
 
 check: setup ## Check format, lint, types, import order and the docs: code blocks, names, links
 	@$(BIN)/ruff format --check .
