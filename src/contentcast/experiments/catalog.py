@@ -26,6 +26,9 @@ EXPERIMENTS: Final = {
     "overlay/figure9a": "overlay.figure9a",
     "overlay/figure9b": "overlay.figure9b",
     "overlay/hotspots": "overlay.hotspots",
+    "overlay/churn": "overlay.churn",
+    "overlay/latency": "overlay.latency",
+    "overlay/kinds": "overlay.kinds",
     "overlay/against-brokers": "overlay.against_brokers",
     **{
         f"summaries/{name}": f"summaries.{name}" for name in ("figure8", "figure9", "figure10", "figure11", "precision", "load")

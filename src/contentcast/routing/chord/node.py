@@ -266,6 +266,9 @@ class ChordNode:
         self._arcs.pop(gone.me, None)
         before = self.member
         self.member = without_leaver(before, gone, self.length)
+        if before.successors and not self._living(self.member.successors, now):
+            # Its word may come late, when it is back and the others are dead: an entry too many is no harm.
+            self.member = replace(self.member, successors=before.successors)
         if before.predecessor == gone.me:
             self._heard[self.member.predecessor.name] = now
         return [Changed()] if self.member != before else []

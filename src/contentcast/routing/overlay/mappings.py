@@ -208,21 +208,29 @@ class KeySpaceSplit(SpaceMapping):
     ) -> Targets:
         length, used = self.length, self._used()
         spare = self.bits - length * used
-        count = len(low)
-        spans = np.ones(count)
-        for at in range(used - 1):
-            spans *= (high[:, at] - low[:, at]).astype(np.float64) + 1.0
-        easy = spans <= 1.0
-        easy[list(several)] = False
-        shifts = [np.uint64(spare + length * (used - 1 - at)) for at in range(used)]
-        begin, end = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
-        for at, shift in enumerate(shifts):
-            begin |= low[:, at] << shift
-            end |= high[:, at] << shift
-        plain = np.flatnonzero(easy)
-        rows: list[Ints] = [table.predicate_of[plain]]
-        lows, highs = [begin[plain]], [end[plain]]
-        for each in np.flatnonzero(~easy).tolist():
+        # Attributes behind the last constrained one make no ranges of their own: all their values follow one another.
+        wide = (low != 0) | (high != np.uint64((1 << length) - 1))
+        last = np.where(wide.any(axis=1), used - 1 - np.argmax(wide[:, ::-1], axis=1), 0)
+        before = np.arange(used) < last[:, None]
+        spans = np.where(before, (high - low).astype(np.float64) + 1.0, 1.0).prod(axis=1)
+        plain = spans <= MOST_RANGES
+        plain[list(several)] = False
+        chosen = np.flatnonzero(plain)
+        counts = spans[chosen].astype(np.int64)
+        which, rest = np.repeat(chosen, counts), _within(counts).astype(np.uint64)
+        begin, end = np.zeros(len(which), np.uint64), np.zeros(len(which), np.uint64)
+        # Combination number `rest` as digits, the last attribute first. By hand for each conjunction it was 250 k a second.
+        for at in reversed(range(used)):
+            shift = np.uint64(spare + length * (used - 1 - at))
+            first, final, inner = low[which, at], high[which, at], before[which, at]
+            width = np.where(inner, final - first, np.uint64(0)) + np.uint64(1)
+            value = first + rest % width
+            rest //= width
+            begin |= value << shift
+            end |= np.where(inner, value, final) << shift
+        rows: list[Ints] = [table.predicate_of[which]]
+        lows, highs = [begin], [end]
+        for each in np.flatnonzero(~plain).tolist():
             mine = several.get(each, {})
             parts = [mine.get(at) or [(int(low[each, at]), int(high[each, at]))] for at in range(used)]
             found = multiplied(parts, length, spare)

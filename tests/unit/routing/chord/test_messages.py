@@ -5,7 +5,8 @@ crashes or leaves (where the invariants still hold without it), a node joins or 
 so many steps are visited.
 
 Two things are played: a node knows who is alive (the clock that finds out is tested in simulation), and it does not ask old
-acquaintances, which only helps. A node that has no list yet is not on the ring.
+acquaintances, which only helps. A node that has no list yet is not on the ring, and one that has left comes back when its
+farewell has arrived or is lost: a farewell that overtakes its return takes the node out of a list until the next round.
 Rule: a failing order is printed, step by step.
 """
 
@@ -22,6 +23,7 @@ from contentcast.routing.chord.node import ChordNode
 from contentcast.routing.chord.ring import Member, ideal, principals
 from contentcast.routing.contract import Effect, SendTo
 from contentcast.wire import Message, describe
+from contentcast.wire.overlay import Leaving
 
 R = 2
 START = 4
@@ -67,7 +69,7 @@ class Theatre:
                 self.living.discard(name)
                 yield f"leave {name}", *self._after(left, name, told, kept)
         for name in self.names:
-            if name not in here:
+            if name not in here and not any(who == name and isinstance(each, Leaving) for who, _, each in under):
                 alone = (name, (Member.alone(self.peers[name]), frozenset[Peer]()))
                 yield f"join {name}", tuple(sorted([*known, alone])), under
         for each in under:
