@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import contentcast as cc
-from benchmarks.live_scale import restart, tls_clients
+from benchmarks.networks.live_scale import restart, tls_clients
 from benchmarks.peers.brokers import PEERS
 from benchmarks.report import Result, Table, human, times
 from contentcast.model import EventBatch
