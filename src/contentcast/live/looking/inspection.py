@@ -95,6 +95,8 @@ def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
         raise AccessError(f"{session.identity or 'who shows no identity'} may not look inside; see the right operate")
     try:
         return _answer(broker, ask)
+    except ContentcastError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as reason:
         raise WireError(f"{ask.what} cannot be asked like this: {type(reason).__name__} {reason}") from None
 
