@@ -48,6 +48,7 @@ soak: setup ## Play 1,000 stories of crashes, cuts and churn to every protocol (
 	@$(BIN)/python -m contentcast.simulation.coming_and_going --seeds 1000
 	@$(BIN)/python -m tests.simulation.durable --seeds 10000
 	@$(BIN)/python -m tests.fuzz_inputs --minutes 20 --first 2000000
+	@$(BIN)/python -m tests.fuzz_frames --count 10000000
 
 # --no-config and the --no-emit options keep this machine's registry settings out of the locks. The larger lock comes first: what both
 # hold has one version, one that suits the benchmark peers too.

@@ -18,6 +18,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import contentcast as cc
+from benchmarks.networks.live_scale import restart, tls_clients
+from benchmarks.peers.brokers import PEERS
 from benchmarks.report import Result, Table, human, times
 from contentcast.model import EventBatch
 from contentcast.workload import scenario
@@ -101,8 +103,8 @@ async def fan_out(clients: int, events: int) -> dict[str, Any]:
     return {"clients": clients, "deliveries/s": clients * events / took_s}
 
 
-async def latency(events: int, every_s: float) -> dict[str, Any]:
-    """One event at a time through three brokers in a line: from publish to the subscriber's callback."""
+async def latency(events: int, every_s: float, at_once: int) -> dict[str, Any]:
+    """Some events at a time through three brokers in a line: from publish to the subscriber's callback."""
     market = scenario("market", seed=SEED)
     rows = EventBatch.from_arrow(market.space, market.events(events)).to_dicts()
     async with (
@@ -122,18 +124,23 @@ async def latency(events: int, every_s: float) -> dict[str, Any]:
         )
         while (await publisher.ask("state", router=True))["router"]["subscriptions"].get("c") is None:
             await asyncio.sleep(0.01)
-        for at, row in enumerate(rows):
-            sent_at.append(time.perf_counter())
-            await publisher.publish(market.space, row, wait=False)
-            await asyncio.sleep(every_s)
-            if at == events // 10:
-                while len(took) <= at:
+        warm = events // 10
+        begun = time.perf_counter()
+        for at in range(0, events, at_once):
+            for row in rows[at : at + at_once]:
+                sent_at.append(time.perf_counter())
+                await publisher.publish(market.space, row, wait=False)
+            if at < warm <= at + at_once:
+                while len(took) < len(sent_at):
                     await asyncio.sleep(0.001)
+                begun, warm = time.perf_counter(), len(sent_at)
+            await asyncio.sleep(every_s)
+        published_s = time.perf_counter() - begun
         while len(took) < events:
             await asyncio.sleep(0.001)
-    ordered = sorted(took[events // 10 :])  # the first ones wait for trees to grow
+    ordered = sorted(took[warm:])  # the first ones wait for trees to grow
     return {
-        "events/s": 1 / every_s,
+        "events/s": (events - warm) / published_s,
         "p50 ms": 1000 * ordered[len(ordered) // 2],
         "p99 ms": 1000 * ordered[int(0.99 * len(ordered))],
     }
@@ -174,12 +181,51 @@ async def durable(size: int, events: int, subscribers: int) -> dict[str, Any]:
     }
 
 
+def _peers(quick: bool) -> list[dict[str, Any]]:
+    """Events one by one at brokers of others, where they are installed; the slower one is, the fewer events it gets."""
+    market = scenario("market", seed=SEED)
+    rows: list[dict[str, Any]] = []
+    for name, (what, is_there, measure) in PEERS.items():
+        if not is_there():
+            continue
+        row: dict[str, Any] = {"peer": name, "what": what}
+        for size, count in ((10, 2_000), (1_000, 500)) if quick else ((10, 5_000), (1_000, 1_000), (10_000, 100)):
+            events = market.events(20 * count if name in ("nats", "mosquitto") else count).to_pylist()
+            try:
+                row[str(size)] = asyncio.run(measure(market.subscriptions(size)["predicate"].to_pylist(), events))
+            except (OSError, RuntimeError, TimeoutError) as reason:
+                row[str(size)] = 0.0
+                row["failed"] = repr(reason)
+        rows.append(row)
+    return rows
+
+
+def _as_peer(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {"peer": "contentcast", "what": "predicates with ranges"}
+    return found | {str(row["filters"]): row["one by one, events/s"] for row in rows}
+
+
+def _in_uvloop(work: Any) -> Any:
+    """Ten thousand TLS connections of this process fit into its memory with uvloop only."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    return uvloop.run(work)
+
+
 def run(quick: bool) -> Result:
     sizes = [10, 1_000] if quick else [10, 1_000, 10_000]
     events = 20_000 if quick else 200_000
     rows = [asyncio.run(filters(size, events)) for size in sizes]
     fans = [asyncio.run(fan_out(clients, events // clients)) for clients in ((1, 10) if quick else (1, 10, 100))]
-    late = asyncio.run(latency(200 if quick else 2_000, 0.002))
+    late = [
+        asyncio.run(latency(count // 10 if quick else count, 0.002, at_once))
+        for count, at_once in ((2_000, 1), (10_000, 10), (100_000, 100))
+    ]
+    peers = _peers(quick)
+    clients = _in_uvloop(tls_clients(200 if quick else 10_000))
+    again = asyncio.run(restart(10_000 if quick else 1_000_000))
     kept = [
         asyncio.run(durable(size, events, subscribers))
         for size, subscribers in ((BATCH, -1), (BATCH, 0), (10 * BATCH, 0), (BATCH, 1), (10 * BATCH, 1))
@@ -221,15 +267,54 @@ def run(quick: bool) -> Result:
             ],
         ),
         Table(
-            "Three brokers in a line, one event at a time",
+            "Three brokers in a line, events one by one",
             ["events/s", "p50 ms", "p99 ms"],
-            [[f"{late['events/s']:.0f}", f"{late['p50 ms']:.2f}", f"{late['p99 ms']:.2f}"]],
+            [[human(row["events/s"]), f"{row['p50 ms']:.2f}", f"{row['p99 ms']:.2f}"] for row in late],
+        ),
+        Table(
+            "Brokers of others in the same run, events one by one, /s",
+            ["broker", "filters", *(f"at {each['filters']:,}" for each in rows), "slower from first to last"],
+            [
+                [
+                    row["peer"],
+                    row["what"],
+                    *(human(row[str(each["filters"])]) if row[str(each["filters"])] else "failed" for each in rows),
+                    times(row[str(sizes[0])] / row[str(sizes[-1])]) if row[str(sizes[-1])] else "",
+                ]
+                for row in [_as_peer(rows), *peers]
+            ],
+        ),
+        Table(
+            "Clients over TLS",
+            ["clients", "broker's MB before", "with them", "connected in s"],
+            [
+                [
+                    f"{clients['clients']:,}",
+                    f"{clients['MB before']:.0f}",
+                    f"{clients['MB with them']:.0f}",
+                    f"{clients['connected in s']:.1f}",
+                ]
+            ],
+        ),
+        Table(
+            "A broker killed and started again, one client with many subscriptions: seconds since its start",
+            ["subscriptions", "listens", "all stand again", "first event accepted", "MB"],
+            [
+                [
+                    f"{again['subscriptions']:,}",
+                    f"{again['listens again after s']:.1f}",
+                    f"{again['all stand again after s']:.1f}",
+                    f"{again['first event accepted after s']:.1f}",
+                    f"{again['MB']:.0f}",
+                ]
+            ],
         ),
     ]
     notes = [
         f"Batches have {BATCH:,} events; one by one, the client gathers what is published within one wake-up.",
         "Publisher, subscribers and broker share the machine's cores; a client of this package takes as much as the broker.",
-        "Peers (rabbitmq-server, activemq, nats-server, mosquitto) are not part of this run.",
+        "Peers are Debian's: `apt install rabbitmq-server activemq nats-server mosquitto`; it runs without them too. "
+        "RabbitMQ tests equality only, and NATS and mosquitto see topics: they are ceilings without content.",
     ]
     about = ["Events over real sockets: a broker process, and clients in the process that measures."]
     return Result(
@@ -238,6 +323,14 @@ def run(quick: bool) -> Result:
         about,
         tables,
         notes,
-        {"filters": rows, "fan_out": fans, "durable": kept, "latency": late},
+        {
+            "filters": rows,
+            "fan_out": fans,
+            "durable": kept,
+            "latency": late,
+            "peers": peers,
+            "tls clients": clients,
+            "restart": again,
+        },
         quick,
     )

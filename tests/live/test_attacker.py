@@ -169,6 +169,40 @@ async def test_a_client_cannot_speak_for_a_broker() -> None:
             await on.check()
 
 
+@pytest.mark.parametrize(
+    ("what", "document"),
+    [
+        ("explain", {}),
+        ("explain", {"subscription": "x", "space": "trades", "event": {}}),
+        ("judge", {"subscription": [], "events": 5}),
+        ("past", {}),
+        ("past", {"id": "seven"}),
+        ("past", {"space": "trades", "event": 7}),
+        ("last events", {}),
+        ("hop", {}),
+        ("hop", {"message": 5}),
+        ("hop", {"message": b"\xff"}),
+        ("hop", {"message": encode(Interest("b", 1, 0, 1)), "sender": "b"}),
+        ("hop", {"message": encode(Known({}))}),
+        ("forget", {"broker": 5}),
+        ("secrets", {}),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_answered_and_teaches_the_broker_nothing(what: str, document: dict[str, Any]) -> None:
+    @story
+    async def told() -> None:
+        async with stage() as on:
+            attacker = await on.attacker(CLIENT)
+            await attacker.next(Welcome)
+            await attacker.send(Ask(1, what, document))
+            failed = await attacker.next(Failed)
+            assert failed.request == 1
+            assert on.broker.router.state()["brokers"] == ["a"]
+            await on.check()
+
+    told()
+
+
 @story
 async def test_floods_of_connections_and_slow_bytes_end_by_themselves() -> None:
     async with stage() as on:

@@ -110,6 +110,37 @@ def test_the_example_config_works(tmp_path: Path) -> None:
     told()
 
 
+def test_a_signal_makes_a_broker_read_its_file_again(start: Any, tmp_path: Path) -> None:
+    """A right and a space come with SIGHUP; a file that is wrong changes nothing and stands in the log."""
+
+    @story
+    async def told() -> None:
+        file = tmp_path / "nyc.toml"
+        cc.Space("logs", line="string").save(tmp_path / "logs.json")
+        before = 'name = "nyc"\nlisten = ["contentcast://127.0.0.1:0"]\nlog = "json"\n'
+        file.write_text(before + '[access.rights."*"]\nsubscribe = { "*" = "TRUE" }\n')
+        broker = start("broker", "--config", str(file))
+        url = re.findall(r"contentcast://\S+", await broker.line("broker nyc"))[0]
+        async with cc.connect(url) as client:
+            assert not await client.spaces()
+            file.write_text(before + 'spaces = ["logs.json"]\n')
+            broker.signal(signal.SIGHUP)
+
+            async def reloaded() -> bool:
+                return "logs" in await client.spaces()
+
+            await until(reloaded)
+            await client.publish("logs", {"line": "now it may"})
+            file.write_text("name = 5")
+            broker.signal(signal.SIGHUP)
+            await until(lambda: "not reloaded" in broker.complained())
+            await client.publish("logs", {"line": "and still may"})
+        broker.signal(signal.SIGTERM)
+        assert await broker.ended() == 0
+
+    told()
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import contentcast as cc
 from contentcast.live.broker import Broker
 from contentcast.live.looking.log import Silent
 from contentcast.live.settings.address import read_address
@@ -73,6 +76,43 @@ async def test_joining_needs_one_address() -> None:
         b = await net.broker("b", protocol=WHISPER, join=a.addresses)
         await until(lambda: came(a) == ["b"])
         assert not b.neighbours.links
+
+
+@story
+async def test_a_node_of_the_overlay_needs_nothing_but_an_address() -> None:
+    """No links at all: spaces, subscriptions and events find their way over the ring; one that comes later hears of all."""
+    async with Net() as net:
+        a = await net.broker("a", protocol="overlay")
+        b = await net.broker("b", protocol="overlay", join=a.addresses)
+        c = await net.broker("c", protocol="overlay", join=b.addresses)
+        feed, desk = await net.client(a), await net.client(c)
+        await feed.declare(TRADES)
+        await knows_space(desk)
+        await feed.declare(cc.Space("trades", venue="string"))
+
+        async def knows_more(client: Any) -> bool:
+            return "venue" in (await client.spaces())["trades"]
+
+        await until(lambda: knows_more(desk))
+        d = await net.broker("d", protocol="overlay", join=c.addresses)
+        late = await net.client(d)
+        await knows_space(late)
+        await until(lambda: knows_more(late))
+        got: dict[str, list[Any]] = {"c": [], "d": []}
+        await desk.subscribe("trades", "price < 120 AND venue = 'x'", deliver=got["c"].append)
+        await late.subscribe("trades", "price < 120", deliver=got["d"].append)
+
+        async def came() -> bool:
+            await feed.publish("trades", TRADE | {"venue": "x"})
+            return bool(got["c"] and got["d"])
+
+        await until(came)
+        assert not any(each.neighbours.links for each in net.brokers.values())
+
+
+def test_joining_is_for_protocols_without_fixed_links() -> None:
+    with pytest.raises(cc.ContentcastError, match="say --neighbour for each"):
+        BrokerConfig(join=(read_address("127.0.0.1:7411"),)).check()
 
 
 def test_a_broker_that_starts_again_is_linked_again(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from contentcast.live.records import MakeRecords, make_for
 from contentcast.live.serving.deliveries import Deliveries
 from contentcast.live.serving.requests import Serving
 from contentcast.live.serving.sessions import Session
+from contentcast.live.serving.space_news import SpaceNews
 from contentcast.live.serving.spaces import LiveSpaces
 from contentcast.live.settings.address import Address
 from contentcast.live.settings.config import BrokerConfig
@@ -103,7 +104,8 @@ class Broker:
         self.witness = Witness(self._loop.time, config.limits.remembered_bytes)
         self.deliveries = Deliveries(self.witness)
         self.serving = Serving(self, self.spaces, self.deliveries, config.limits, config.access, config.on_slow)
-        self.neighbours = Neighbours(self, config.limits, self._dialling_tls, self.witness)
+        self.neighbours = Neighbours(self, config.limits, lambda: self._tls, self.witness)
+        self.news = SpaceNews(self, self.spaces, lambda: [each.connection for each in self.neighbours.directs.values()])
         self.reception = Reception(self, self.serving, self.neighbours, self.spaces, config.limits)
         self.listening = Listening()
         self.throttle = Throttle(
@@ -118,7 +120,7 @@ class Broker:
         self._alarms = Alarms(self._loop, lambda timer: self.put(TimerFired(timer)))
         self._handling = False
         self._watch: asyncio.TimerHandle | None = None
-        self._tls = config.tls.dialler() if config.tls else None
+        self._tls: ssl.SSLContext | None = config.tls.dialler() if config.tls else None
         self._stopping = False
         self.stopped = asyncio.Event()
         self.ended = asyncio.Event()
@@ -168,6 +170,7 @@ class Broker:
         for space in config.spaces:
             self.handle(Declared(space))
             self.spaces.declared(space)
+        self.news.begin(getattr(self.router, "needs_links", True))
         self.is_ready = True
         self.neighbours.keep(list(config.neighbours))
         self._beat()
@@ -364,9 +367,6 @@ class Broker:
     def link_lost(self, link: str, reason: str) -> None:
         self.note("link lost", link=link, reason=reason)
         self.put(LinkLost(link))
-
-    def _dialling_tls(self) -> ssl.SSLContext | None:
-        return self._tls
 
     # --- watching over it
 

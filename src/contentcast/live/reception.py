@@ -19,6 +19,7 @@ from contentcast.live.links.neighbours import Calling, Neighbours, Peer
 from contentcast.live.looking.log import Log
 from contentcast.live.serving.requests import Serving
 from contentcast.live.serving.sessions import Session
+from contentcast.live.serving.space_news import SpaceNews
 from contentcast.live.serving.spaces import LiveSpaces
 from contentcast.live.settings.limits import Limits
 from contentcast.model import ContentcastError
@@ -31,6 +32,7 @@ class Host(Protocol):
     name: str
     is_ready: bool
     log: Log
+    news: SpaceNews
 
     def note(self, what: str, **facts: Any) -> None: ...
 
@@ -143,7 +145,9 @@ class Reception:
             case Beat():
                 self._neighbours.beaten(peer, message, self._loop.time())
             case Spaces():
-                self._spaces.named(message.read())
+                named = message.read()
+                self._spaces.named(named)
+                self._host.news.heard(named)
             case Addresses():
                 self._neighbours.learn(message.known, peer)
             case Direct(message=Message() as inner):

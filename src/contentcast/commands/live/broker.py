@@ -6,6 +6,7 @@ Rule: what it listens on is printed on stdout when it is ready; everything else 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 from dataclasses import replace
@@ -129,6 +130,9 @@ async def _serve(config: BrokerConfig, read: Any, as_json: bool) -> None:
         running.read_config = read
         loop.add_signal_handler(signal.SIGHUP, running.reload_by_signal)
         http = await serve_http(running, config.http) if config.http else None
+        # What is there by now stays for ever. The collector need not look through it each time that many subscriptions come.
+        gc.collect()
+        gc.freeze()
         _show(running, http.address if http else "", as_json)
         await _either(ended, running.ended)
         if http is not None:

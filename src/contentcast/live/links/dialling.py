@@ -9,6 +9,7 @@ together.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import ssl
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from contentcast.live.settings.address import Address
 FIRST_WAIT_S: Final = 0.1
 LONGEST_WAIT_S: Final = 5.0
 DIAL_TIMEOUT_S: Final = 3.0
+FIRST_DELAY_S: Final = 0.001
+"""What a link is taken to need before its first heartbeat is back, and the least that is told."""
 
 
 class BackOff:
@@ -46,3 +49,9 @@ async def dial(address: Address, make: Callable[[], Connection], tls: ssl.SSLCon
     except TimeoutError:
         raise TimeoutError(f"{address} does not answer within {DIAL_TIMEOUT_S:g} s") from None
     return connection
+
+
+def rounded_s(seconds: float) -> float:
+    """A delay, to a power of two of milliseconds from 1 on."""
+    steps = max(0, round(math.log2(max(seconds, 1e-4) * 1000)))
+    return FIRST_DELAY_S * (1 << steps)

@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from contentcast.live.links.connection import Connection
-from contentcast.live.links.dialling import BackOff, dial
+from contentcast.live.links.dialling import FIRST_DELAY_S, BackOff, dial, rounded_s
 from contentcast.live.looking.witness import Witness
+from contentcast.live.serving.space_news import SpaceNews
 from contentcast.live.settings.address import Address, AddressError, read_address
 from contentcast.live.settings.limits import LimitError, Limits
 from contentcast.model import ContentcastError
@@ -32,7 +33,6 @@ from contentcast.wire import Message, encode, frame, spaces_of
 from contentcast.wire.client import Addresses, Beat, Direct, Failed, Hello, Welcome
 
 BEAT_EVERY_S: Final = 0.5
-FIRST_DELAY_S: Final = 0.001
 MOST_WAITING_DIRECT: Final = 1_000
 """Messages kept for a broker while a direct connection to it is made."""
 DIRECT_IDLE_S: Final = 60.0
@@ -43,6 +43,9 @@ class Host(Protocol):
 
     name: str
     incarnation: int
+
+    @property
+    def news(self) -> SpaceNews: ...
 
     def hello(self, role: str) -> Hello: ...
 
@@ -246,6 +249,8 @@ class Neighbours:
         peer.connection.send(Addresses(dict(self.addresses)))
         if peer.is_link:
             self._host.link_up(peer.name, peer.delay_s)
+        else:
+            self._host.news.tell()
         for message in self._waiting.pop(peer.name, ()):
             self._send_direct(peer, message)
         return True
@@ -374,7 +379,7 @@ class Neighbours:
             peer.rtt_s = min(peer.rtt_s, round_trip_s)
             if peer.is_link:
                 self._witness.beaten(peer.name, round_trip_s)
-            delay_s = _rounded(peer.rtt_s / 2)
+            delay_s = rounded_s(peer.rtt_s / 2)
             # A link tells its delay when it is clearly another one, so that routes do not change with every beat.
             if peer.is_link and self.links.get(peer.name) is peer and delay_s != peer.delay_s:
                 peer.delay_s = delay_s
@@ -391,9 +396,3 @@ class Neighbours:
 
 class Refusal(Exception):
     """The other side does not want this connection."""
-
-
-def _rounded(seconds: float) -> float:
-    """To a power of two of milliseconds, from 1 on."""
-    steps = max(0, round(math.log2(max(seconds, 1e-4) * 1000)))
-    return FIRST_DELAY_S * (1 << steps)

@@ -17,7 +17,7 @@ from contentcast.live.looking.memory import events_of
 from contentcast.model import ContentcastError, EventBatch
 from contentcast.routing.contract import DIRECT, LINK, Deliver, Published, Received, Send, SendTo
 from contentcast.routing.durable import Durable
-from contentcast.wire import decode, encode
+from contentcast.wire import WireError, decode, encode
 
 if TYPE_CHECKING:
     from contentcast.live.broker import Broker
@@ -37,6 +37,8 @@ def hop(broker: Broker, asked: Mapping[str, Any]) -> dict[str, Any]:
     now = broker.witness.clock()
     if "message" in asked:
         message = decode(asked["message"], broker.spaces.versions)
+        if not events_of(message):  # a rehearsal shares what the router knows: nobody teaches it anything here
+            raise WireError(f"a {type(message).__name__} brings no events that could be followed")
         way = DIRECT if asked.get("direct") else LINK
         effects = rehearse().handle(Received(str(asked.get("sender", "")), message, way), now)
     else:

@@ -14,6 +14,7 @@ from contentcast.live.serving.sessions import Session
 from contentcast.live.settings.access import AccessError
 from contentcast.model import ContentcastError
 from contentcast.routing.contract import Forgotten
+from contentcast.wire import WireError
 from contentcast.wire.client import Ask
 
 if TYPE_CHECKING:
@@ -92,6 +93,15 @@ def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
         return wanted(broker, session, ask.document)
     if ask.what in QUESTIONS and not broker.serving.access.of(session.identity).operate:
         raise AccessError(f"{session.identity or 'who shows no identity'} may not look inside; see the right operate")
+    try:
+        return _answer(broker, ask)
+    except ContentcastError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as reason:
+        raise WireError(f"{ask.what} cannot be asked like this: {type(reason).__name__} {reason}") from None
+
+
+def _answer(broker: Broker, ask: Ask) -> dict[str, Any]:
     match ask.what:
         case "state":
             return state(broker, with_router=bool(ask.document.get("router")), with_counts=True)

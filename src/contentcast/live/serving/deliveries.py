@@ -9,6 +9,7 @@ Rule: nothing here loops over events; there is one step for each client that get
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -52,8 +53,9 @@ class Deliveries:
     def __len__(self) -> int:
         return len(self._standing)
 
-    def take(self, name: str, standing: Standing) -> None:
-        self._standing[name] = standing
+    def take(self, standings: Mapping[str, Standing]) -> None:
+        """Subscriptions by the names that the router knows."""
+        self._standing.update(standings)
         self._forget_lists()
 
     def drop(self, name: str) -> None:

@@ -210,11 +210,13 @@ class Serving:
         self._host.handle(Subscribed(batch))
         ids = told["ids"]
         now = self._host.witness.clock()
-        for number, text, at in zip(message.numbers, message.predicates, ids, strict=True):
-            shown = told["narrowed"].get(number, text)
-            standing = Standing(session, number, at, space, shown, number in told["narrowed"], at=now)
-            session.subscriptions[number] = standing
-            self._deliveries.take(_router_name(session, at), standing)
+        shown = told["narrowed"]
+        standings = [
+            Standing(session, number, at, space, shown.get(number, text), number in shown, "", now)
+            for number, text, at in zip(message.numbers, message.predicates, ids, strict=True)
+        ]
+        session.subscriptions.update(zip(message.numbers, standings, strict=True))
+        self._deliveries.take(dict(zip(told["names"], standings, strict=True)))
         session.connection.send(Done(message.request, {"ids": ids, "narrowed": told["narrowed"]}))
 
     def _subscribe_durably(self, session: Session, space: Space, message: Subscribe) -> None:
@@ -260,7 +262,7 @@ class Serving:
             table = parse_many(space, list(message.predicates))
             if table.refused:
                 raise next(iter(table.refused.values()))
-        return SubscriptionBatch.columns(ids, table, names), {"ids": ids, "narrowed": shown}
+        return SubscriptionBatch.columns(ids, table, names), {"ids": ids, "narrowed": shown, "names": names}
 
     def _withdraw(self, session: Session, message: Withdraw) -> None:
         if message.what == "presence":

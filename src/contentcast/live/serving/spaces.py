@@ -7,7 +7,7 @@ Rule: the router has the last word; a declaration counts here once the router ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from contentcast.live.settings.limits import LimitError, Limits
 from contentcast.model import ContentcastError, Space, SpaceError
@@ -20,6 +20,8 @@ class LiveSpaces:
         self._limits = limits
         self.versions = SpaceVersions()
         self.present: dict[str, Space] = {}
+        self.on_news: Callable[[], None] | None = None
+        """Called when a present version has changed."""
 
     def check(self, space: Space) -> None:
         if len(space) > self._limits.attributes:
@@ -43,6 +45,8 @@ class LiveSpaces:
             return before or space  # another broker's; the router says which of the two counts
         self.present[space.name] = now
         self.versions.declare(now)
+        if now != before and self.on_news is not None:
+            self.on_news()
         return now
 
     def of(self, name: str) -> Space:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from contentcast.catalog import protocol
 from contentcast.live.settings.access import Access, read_access
 from contentcast.live.settings.address import Address, read_address
 from contentcast.live.settings.limits import ON_SLOW, Limits, OnSlow, read_limits
@@ -78,6 +79,11 @@ class BrokerConfig:
             raise ContentcastError(
                 "the protocol multicast needs no broker: programs connect to lan://239.192.10.0:6666 and are the network "
                 "(contentcast lan join); contentcast lan gateway carries events between such a LAN and a network of brokers"
+            )
+        needs_links = getattr(protocol(self.protocol).make, "needs_links", True)
+        if self.join and needs_links and ":" not in self.protocol:
+            raise ContentcastError(
+                f"{self.protocol} has fixed links: say --neighbour for each; --join is for protocols without links, as overlay"
             )
         for address in self.listen:
             if address.secure and self.tls is None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from contentcast.model import ContentcastError
 from contentcast.model.errors import nearest
@@ -42,6 +42,9 @@ class Overlay:
     list; `copies`: successors that hold copies; `renew_s`: how often subscriptions are renewed; `learn_s`: how often the node
     that covers key 0 looks whether the values it has seen call for another mapping (0: never).
     """
+
+    needs_links: ClassVar = False
+    """It joins through any node (`Setup.contacts`)."""
 
     def __init__(
         self,
