@@ -15,7 +15,7 @@ from contentcast.commands.shared.progress import progress
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
-    from contentcast.network.topology import Topology
+    from contentcast.network.ring_picture import Stand
     from contentcast.simulation.trial import Outcome
 
 
@@ -96,28 +96,33 @@ def _with_options(names: list[str], settings: list[str], scenario: str) -> tuple
 
 def _draw(outcome: Outcome, folder: Path) -> Path:
     from contentcast.network.picture import draw
+    from contentcast.network.ring_picture import draw_ring
 
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{outcome.trial.protocol}.svg"
+    title = f"{outcome.trial.protocol} on {outcome.trial.topology!r}"
+    if stands := _ring(outcome):  # nodes reach each other over it, whatever links are below
+        kept = {name: outcome.world.router(name).sizes()["subscriptions"] for name in outcome.trial.topology.brokers}
+        path.write_text(draw_ring(stands, kept, outcome.steps(), title=title))
+        return path
     loads: dict[tuple[str, str], float] = {}
     for row in outcome.links.to_pylist():
         ends = (row["sender"], row["receiver"])
         loads[ends] = loads.get(ends, 0.0) + row["bytes"]
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{outcome.trial.protocol}.svg"
-    title = f"{outcome.trial.protocol} on {outcome.trial.topology!r}"
-    topology = _ring(outcome)
-    if topology is not None:  # nodes reach each other over it, whatever links are below
-        loads = dict.fromkeys(((link.one, link.other) for link in topology.links), 0.0)
-    path.write_text(draw(topology or outcome.trial.topology, loads, outcome.steps(), unit="bytes", title=title))
+    path.write_text(draw(outcome.trial.topology, loads, outcome.steps(), unit="bytes", title=title))
     return path
 
 
-def _ring(outcome: Outcome) -> Topology | None:
-    """The ring of a protocol that has one: every node linked to its first successor."""
-    from contentcast.network.topology import Topology
+def _ring(outcome: Outcome) -> list[Stand]:
+    """The places on the ring of a protocol that has one."""
+    from contentcast.network.ring_picture import Stand
 
-    rings = {name: outcome.world.router(name).state().get("ring") for name in outcome.trial.topology.brokers}
-    links = {tuple(sorted((name, ring["successors"][0]))) for name, ring in rings.items() if ring and ring["successors"]}
-    return Topology.of(list(rings), sorted(links)) if links else None
+    found = []
+    for broker in outcome.trial.topology.brokers:
+        state = outcome.world.router(broker).state()
+        places = state.get("places") or ({broker: state["ring"]} if "ring" in state else {})
+        found += [Stand(name, ring["share"], broker) for name, ring in places.items()]
+    return found
 
 
 def _show(outcomes: list[Outcome], drawn: list[Path]) -> None:

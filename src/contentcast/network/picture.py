@@ -100,7 +100,7 @@ def draw(
         share = load.get((link.one, link.other), 0.0) / most
         one, other = at[topology.number(link.one)], at[topology.number(link.other)]
         parts.append(
-            f'<line x1="{one[0]:.1f}" y1="{one[1]:.1f}" x2="{other[0]:.1f}" y2="{other[1]:.1f}" stroke="{_colour(share)}" '
+            f'<line x1="{one[0]:.1f}" y1="{one[1]:.1f}" x2="{other[0]:.1f}" y2="{other[1]:.1f}" stroke="{colour(share)}" '
             f'stroke-width="{1.2 + 8 * share:.2f}" stroke-linecap="round"><title>{escape(link.one)} - {escape(link.other)}: '
             f"{load.get((link.one, link.other), 0.0):,.0f} {escape(unit)}, {1000 * link.delay_s:g} ms</title></line>"
         )
@@ -111,7 +111,7 @@ def draw(
         share = brokers.get(broker, 0.0) / most_broker
         radius = (2.0 if small else 5.0) + (7.0 if small else 9.0) * share**0.5
         parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{_colour(share)}" stroke="#1f2933" stroke-width="0.8">'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour(share)}" stroke="#1f2933" stroke-width="0.8">'
             f"<title>{escape(broker)}: {brokers.get(broker, 0.0):,.0f} {escape(broker_unit)}</title></circle>"
         )
         if broker in labelled:
@@ -120,20 +120,20 @@ def draw(
                 f'fill="currentColor" style="paint-order: stroke; stroke: var(--paper, #fff); stroke-width: 3px">'
                 f"{escape(broker)}</text>"
             )
-    parts.append(_legend(most, unit, most_broker, broker_unit))
+    parts.append(legend(most, unit, most_broker, broker_unit))
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _colour(share: float) -> str:
+def colour(share: float) -> str:
     mixed = [round(pale + (dark - pale) * share**0.7) for pale, dark in zip(PALE, DARK, strict=True)]
     return "#{:02x}{:02x}{:02x}".format(*mixed)
 
 
-def _legend(most: float, unit: str, most_broker: float, broker_unit: str) -> str:
+def legend(most: float, unit: str, most_broker: float, broker_unit: str) -> str:
     x, y = MARGIN / 2, HEIGHT - 14
     return (
-        f'<g font-size="11" fill="currentColor"><line x1="{x}" y1="{y - 4}" x2="{x + 46}" y2="{y - 4}" stroke="{_colour(1.0)}" '
+        f'<g font-size="11" fill="currentColor"><line x1="{x}" y1="{y - 4}" x2="{x + 46}" y2="{y - 4}" stroke="{colour(1.0)}" '
         f'stroke-width="9.2" stroke-linecap="round"/><text x="{x + 58}" y="{y}">{most:,.0f} {escape(unit)}</text>'
-        f'<circle cx="{x + 248}" cy="{y - 4}" r="9" fill="{_colour(1.0)}" stroke="#1f2933" stroke-width="0.8"/>'
+        f'<circle cx="{x + 248}" cy="{y - 4}" r="9" fill="{colour(1.0)}" stroke="#1f2933" stroke-width="0.8"/>'
         f'<text x="{x + 264}" y="{y}">{most_broker:,.0f} {escape(broker_unit)}</text></g>'
     )

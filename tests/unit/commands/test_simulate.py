@@ -114,4 +114,13 @@ def test_the_overlay_is_drawn_as_a_ring(tmp_path: Path) -> None:
     code, _, told = run(*SMALL, "--protocol", "overlay", "--draw", str(tmp_path))
     assert code == 0, told
     picture = (tmp_path / "overlay.svg").read_text()
-    assert picture.count("<line") == picture.count("<circle") > 2
+    assert picture.count("<path") == picture.count("<circle") - 1 > 2, "an arc for each place; the legend has a circle"
+    assert "% of the keys" in picture
+    assert "subscriptions</title>" in picture
+
+
+def test_every_place_of_a_broker_is_on_the_drawn_ring(tmp_path: Path) -> None:
+    code, _, told = run(*SMALL, "--protocol", "overlay,points=3", "--draw", str(tmp_path))
+    assert code == 0, told
+    (picture,) = tmp_path.glob("overlay*.svg")
+    assert "#2:" in picture.read_text()

@@ -289,6 +289,7 @@ class ChordNode:
     def state(self) -> dict[str, Any]:
         return {
             "key": self.me.key,
+            "share": self.me.key / (1 << self.bits),
             "predecessor": self.member.predecessor.name,
             "successors": [each.name for each in self.member.successors],
             "fingers": sorted(each.name for each in self._arcs),
