@@ -6,7 +6,7 @@ import pytest
 from contentcast import catalog
 from contentcast.experiments.limits import highest
 from contentcast.experiments.replay import latencies, replay
-from contentcast.experiments.routes import CLIENT_DELAY_S, enough, route
+from contentcast.experiments.routes import CLIENT_DELAY_S, LAN_DELAY_S, enough, route
 from contentcast.hosting.costs import PAPER_FAST, Costs
 from contentcast.model import ContentcastError
 from contentcast.network.named import gryphon, network, placed
@@ -52,6 +52,23 @@ def test_replay_has_the_queues_and_latencies_of_the_world(protocol: str, options
     table = world.deliveries()
     theirs = np.sort(table["delivered_at"].to_numpy() - table["published_at"].to_numpy())
     np.testing.assert_allclose(np.sort(latencies(routes, run, times, PAPER_FAST)), theirs, rtol=0, atol=1e-9)
+
+
+def test_a_group_is_one_copy_for_its_sender_and_reaches_all_members() -> None:
+    """Multicast beside link matching, on the same brokers: the same deliveries, at most one copy an event, one hop each."""
+    topology, source = gryphon(), scenario("gryphon", seed=SEED, decay=0.85)
+    told = {"subscriptions": 200, "events": 100}
+    lan, links = (route(topology, source, protocol, **told) for protocol in ("multicast", "link-matching"))
+    np.testing.assert_array_equal(lan.deliveries, links.deliveries)
+    wanted_elsewhere = links.copies.sum(axis=1) > 0
+    np.testing.assert_array_equal(lan.copies.sum(axis=1), wanted_elsewhere)
+    assert lan.group_bytes.sum() > 0
+    assert (lan.bytes.sum(), links.group_bytes.sum()) == (0, 0)
+    np.testing.assert_array_equal(lan.copies_in.sum(axis=1) > 1, wanted_elsewhere)
+    assert set(lan.delay_s) == {LAN_DELAY_S}
+    times = lan.times(1.0, None, SEED)
+    late = latencies(lan, replay(lan, times, PAPER_FAST), times, PAPER_FAST)
+    assert late.max() < 2 * CLIENT_DELAY_S + LAN_DELAY_S + 0.01  # one hop, whoever wants it
 
 
 def test_two_events_at_once_wait_for_each_other() -> None:

@@ -4,13 +4,15 @@
     routed.steps[event, broker]      routed.deliveries      routed.copies      routed.cpu_s(costs)
 
 The routers stand in a network without time (`hosting.instant`) and a ledger writes down every hop; `replay` gives it time.
+A message to a multicast group is one copy for its sender and reaches all members after LAN_DELAY_S, as if all brokers stood on
+one LAN; what is told of ways through the links (`hops`, `cumulative_steps`) does not hold for it.
 Rule: a protocol whose decisions depend on the order of events (the hybrid, which learns) may be counted here, not replayed.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -41,6 +43,8 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 CLIENT_DELAY_S: Final = 0.001
+LAN_DELAY_S: Final = 0.0002
+"""As a LAN segment of the simulation has it."""
 KEPT_TABLES: Final = 2
 PLAIN_TREE: Final[Mapping[str, Any]] = {"eliminate_trivial_tests": False, "delay_branching": False, "share": False}
 """The tree of the paper's section 2 without what section 2.1 adds; `factored` is said beside it."""
@@ -62,6 +66,8 @@ class Routes:
     delay_s: Floats
     bytes: Ints
     """On each link, [from, to]."""
+    group_bytes: Ints
+    """Sent to multicast groups by each broker, however many have joined."""
 
     @property
     def brokers(self) -> int:
@@ -185,14 +191,23 @@ class Network:
     def route(self, events: int, first: int = 0) -> Routes:
         batch = EventBatch.from_arrow(self.source.space, self.source.events(events, first), ids=np.arange(events))
         names = self.source.publishers(events, first)
-        bytes_before = self.ledger.bytes.copy()
+        bytes_before, group_bytes_before = self.ledger.bytes.copy(), self.ledger.group_bytes.copy()
         self.ledger.account(batch)
         entered = np.empty(events, np.int64)
         for broker in sorted(pc.unique(names).to_pylist()):
             rows = np.flatnonzero(pc.equal(names, broker).to_numpy(zero_copy_only=False))
             entered[rows] = self.topology.number(broker)
             self.instant.put(broker, Published(batch.take(rows)))
-        return _flattened(self.topology, entered, self.ledger.hops, self.ledger.bytes - bytes_before)
+        bytes, group_bytes = self.ledger.bytes - bytes_before, self.ledger.group_bytes - group_bytes_before
+        return _flattened(self.topology, entered, self.ledger.hops, self._reached, bytes, group_bytes)
+
+    def _reached(self, hop: Hop) -> list[tuple[str, Ints, float]]:
+        """Who got which events from this hop, and after how long: over a link, or all members of a group."""
+        return [
+            (name, events, LAN_DELAY_S if name != left_by else self.topology.link(hop.broker, name).delay_s)
+            for left_by, events in hop.left_by
+            for name in ([left_by] if left_by in self.topology else sorted(self.ledger.members(left_by) - {hop.broker}))
+        ]
 
 
 def route(
@@ -208,7 +223,14 @@ def route(
     return Network(topology, source, protocol, subscriptions, tree=tree, **options).route(events)
 
 
-def _flattened(topology: Topology, entered: Ints, hops: Sequence[Hop], bytes: Ints) -> Routes:
+def _flattened(
+    topology: Topology,
+    entered: Ints,
+    hops: Sequence[Hop],
+    reached: Callable[[Hop], list[tuple[str, Ints, float]]],
+    bytes: Ints,
+    group_bytes: Ints,
+) -> Routes:
     brokers = len(topology)
     copies_in, steps, deliveries, copies = (np.zeros((len(entered), brokers), np.int64) for _ in range(4))
     copies_in[np.arange(len(entered)), entered] = 1
@@ -218,13 +240,13 @@ def _flattened(topology: Topology, entered: Ints, hops: Sequence[Hop], bytes: In
         steps[hop.events, here] += hop.steps
         deliveries[hop.events, here] += hop.deliveries
         copies[hop.events, here] += hop.copies
-        for link, events in hop.left_by:
-            there = topology.number(link)
+        for name, events, after_s in reached(hop):
+            there = topology.number(name)
             copies_in[:, there] += np.bincount(events, minlength=len(entered))
             once = np.unique(events)  # copies for several destinations travel together
             leaves.append(once * brokers + here)
             reaches.append(once * brokers + there)
-            delays.append(np.full(len(once), topology.link(hop.broker, link).delay_s))
+            delays.append(np.full(len(once), after_s))
     none = [np.empty(0, np.int64)]
     leaving = np.concatenate(leaves or none)
     order = np.argsort(leaving, kind="stable")
@@ -232,7 +254,7 @@ def _flattened(topology: Topology, entered: Ints, hops: Sequence[Hop], bytes: In
     np.cumsum(np.bincount(leaving, minlength=len(entered) * brokers), out=first[1:])
     to = np.concatenate(reaches or none)[order]
     delay_s = np.concatenate(delays or none)[order].astype(float)
-    return Routes(topology, entered, copies_in, steps, deliveries, copies, first, to, delay_s, bytes)
+    return Routes(topology, entered, copies_in, steps, deliveries, copies, first, to, delay_s, bytes, group_bytes)
 
 
 def centralized(source: Scenario, subscriptions: int, events: int, tree: Mapping[str, Any] | None = None) -> tuple[Ints, Ints]:

@@ -149,6 +149,10 @@ class Ledger:
         """Who has joined which group, for a ledger that begins to watch a network that runs."""
         self._members = {group: set(members) for group, members in groups.items()}
 
+    def members(self, group: str) -> set[str]:
+        """Who has joined this group."""
+        return self._members.get(group, set())
+
     def _note_groups(self, broker: str, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Join):
@@ -224,10 +228,12 @@ class Ledger:
 
 
 def _kept(effects: list[Effect]) -> Ints:
-    """The events that leave although none came: a broker kept them for a timer."""
+    """The events that leave, or are matched in vain, although none came: a broker kept them for a timer."""
     found = []
     for effect in effects:
         match effect:
+            case Account(events, _):
+                found.append(np.asarray(events.ids))
             case Deliver(events, rows, _, _):
                 found.append(np.asarray(events.ids)[rows])
             case Send(_, message) | SendTo(_, message) | SendGroup(_, message):

@@ -238,6 +238,10 @@ def plan_mapping(
     load: Annotated[float, typer.Option(min=0.001, help="With --learnt: bytes a second, of all events together.")] = 1e6,
     groups: Annotated[int, typer.Option(min=1, help="At most so many groups.")] = 8,
     seconds: Annotated[float, typer.Option(min=0.001, help="With --workload: how long its events took.")] = 1.0,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="The groups to use, each once; else those after the control group.", show_default=False),
+    ] = None,
     control: Annotated[str, typer.Option(help="The control group.")] = "udp_ipm://239.192.10.0:6666",
 ) -> None:
     """Plan a mapping from measured traffic, and print it as TOML, with its cost beside that of simpler ones."""
@@ -258,8 +262,13 @@ def plan_mapping(
         flows = _watched(address, space, watch, by)
     if not flows:
         raise ContentcastError("lan map plan: nothing was sent, so there is nothing to plan; watch longer, or while it is used")
+    if group:
+        apart = planner.usable(group, control)
+        if len(apart) < len(group):
+            _say(f"{len(group) - len(apart)} groups share an Ethernet address with others; a switch cannot tell them apart")
+        groups = min(groups, max(1, len(apart) - 1))
     made = planner.plan(flows, groups)
-    typer.echo(to_toml(planner.mapping(flows, made, control=control)), nl=False)
+    typer.echo(to_toml(planner.mapping(flows, made, control=control, groups=group)), nl=False)
     costs = planner.Costs(flows)
     everything = (tuple(range(len(flows))),)
     for what, plan in (
@@ -267,7 +276,9 @@ def plan_mapping(
         ("the rule of thumb", planner.rule_of_thumb(flows, groups)),
         ("one group for all", everything),
     ):
-        _say(f"{what}: servers receive and discard {costs.of(plan):,.0f} bytes a second")
+        links = f"{costs.links(plan):,.0f} over the links of a switched LAN"
+        _say(f"{what}: servers receive and discard {costs.of(plan):,.0f} bytes a second, {links}")
+    _say(f"a broadcast LAN carries {costs.links(everything, broadcast=True):,.0f} to all of them, whatever the plan")
 
 
 def _watched(address: str, files: list[Path] | None, seconds: float, by: str) -> list[Any]:

@@ -46,7 +46,7 @@ def judge(table: pa.Table) -> list[Verdict]:
             "Who wants one type of two gets half, and discards nothing",
             "reduced accordingly",
             f"{by['some']['received']} of {by['all']['received']} events, {by['some']['discarded']} discarded",
-            2 * by["some"]["received"] == by["all"]["received"] and by["some"]["discarded"] == 0,
+            by["some"]["received"] == by["all"]["received"] // 2 and by["some"]["discarded"] == 0,
         ),
         Verdict(
             "Its interface carries half of the bytes",

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
+import numpy as np
 import pyarrow as pa
 
 from contentcast.language import parse_predicate
@@ -77,7 +78,7 @@ class LanClient:
         """
         self._check_open()
         name = space if isinstance(space, str) else space.name
-        if self._keeper.promises(name):
+        if name in self._keeper.promises:
             return await self._publish_durably(name, events, publisher, number)
         if publisher or number:
             raise LanError(f"a broker numbers what it accepts: advertise({name!r}, ..., quality='durable') before")
@@ -127,7 +128,7 @@ class LanClient:
     def _enter(self, events: EventBatch) -> None:
         if len(events):
             first = self.server.event_ids(len(events))
-            ids = pa.array(range(first, first + len(events)), pa.int64())
+            ids = pa.array(np.arange(first, first + len(events), dtype=np.int64))
             self.server.put(Published(EventBatch(events.space, events.records, ids)))
 
     async def subscribe(

@@ -55,6 +55,8 @@ class Keeper:
         self._opening = asyncio.Lock()
         self._promised = Promised()
         self._advertised: dict[int, Advertised] = {}
+        self.promises: frozenset[str] = frozenset()
+        """The spaces of which something is to be published durably."""
 
     # --- the broker
 
@@ -123,16 +125,17 @@ class Keeper:
         client = await self._declared(predicate.space)
         self._advertised[number] = await client.advertise(predicate.space.name, text)
         self._promised.add(number, predicate)
+        self._note_promises()
 
     async def unadvertise(self, number: int) -> None:
         self._promised.remove(number)
         made = self._advertised.pop(number, None)
+        self._note_promises()
         if made is not None:
             await (await self.client()).unadvertise(made)
 
-    def promises(self, space: str) -> bool:
-        """Is something of this space to be published durably?"""
-        return any(each.space == space for each in self._advertised.values())
+    def _note_promises(self) -> None:
+        self.promises = frozenset(each.space for each in self._advertised.values())
 
     async def publish(
         self, events: EventBatch, publisher: str, number: int

@@ -7,6 +7,7 @@
     key         a file with the key that all servers of the LAN share
     insecure    yes: take datagrams from anybody, although the interface is not loopback
     quality     reliable | best effort: what subscriptions ask for that do not say it themselves
+    hold_back   yes: what is wanted is repeated by its number alone; who lacks something asks (see `routing.multicast.members`)
     broker      where the broker behind the gateway is reached, for durable delivery; unless told, the gateway says it
     token       a file with the token to show to that broker
     authority   the PEM file of who signs its certificate, for contentcasts://
@@ -30,7 +31,7 @@ from contentcast.routing.multicast.mapping import BEST_EFFORT, CONTROL, RELIABLE
 
 Mode = Literal["multicast", "fanout", "auto"]
 MODES: Final = ("multicast", "fanout", "auto")
-KEYS: Final = ("interface", "mode", "peer", "port", "key", "insecure", "quality", "broker", "token", "authority")
+KEYS: Final = ("interface", "mode", "peer", "port", "key", "insecure", "quality", "hold_back", "broker", "token", "authority")
 DEFAULT_URL: Final = "lan://239.192.10.0:6666"
 
 
@@ -51,6 +52,7 @@ class LanOptions:
     broker: str = ""
     token_file: str = ""
     authority: str = ""
+    hold_back: bool = False
 
     @classmethod
     def of(cls, url: str, mapping: MappingSpecification | None = None) -> LanOptions:
@@ -102,6 +104,7 @@ class LanOptions:
             broker,
             token,
             told.get("authority", [""])[-1],
+            told.get("hold_back", ["no"])[-1] == "yes",
         )
 
 

@@ -89,7 +89,7 @@ class LanServer:
         self.undecodable: Counter[str] = Counter()
         """Messages that could not be read, by the reason."""
         setup = Setup(dice=Dice(secrets.randbits(64)), count_steps=False)
-        self.router = Multicast(self.name, setup, mapping=options.mapping, quality=options.quality)
+        self.router = Multicast(self.name, setup, mapping=options.mapping, quality=options.quality, hold_back=options.hold_back)
         self.hands: dict[str, Hand] = {}
         """Subscriber -> what is called with its events."""
         self.told_gaps: dict[str, Callable[[Gap], None]] = {}

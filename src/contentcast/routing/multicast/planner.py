@@ -7,9 +7,10 @@ of the group. The objective is what servers receive and discard, in bytes a seco
     for each group, for each server that joins it:   the load of the group's flows that the server does not want
 
 On a switched LAN that is wasted bandwidth and work; on a broadcast LAN every frame passes every interface anyway, and it is
-wasted work alone. Greedy: every flow has a group of its own; the two groups whose union costs least more are joined until few
-enough are left; then single flows move while that costs less. The groups follow each other, so that none share an Ethernet
-address.
+wasted work alone. So the best plan is the same on both, and `Costs.links` says what either carries. A switch and an interface
+tell groups apart by their Ethernet addresses: of groups that share one, `usable` leaves one, since two would not part anything.
+Greedy: every flow has a group of its own; the two groups whose union costs least more are joined until few enough are left;
+then single flows move while that costs less.
 Rule: `plan` never costs more than one group for all, nor than the paper's rule of thumb.
 """
 
@@ -136,6 +137,15 @@ class Costs:
     def of(self, plan: Plan) -> float:
         return sum(map(self.group, plan))
 
+    def links(self, plan: Plan, *, broadcast: bool = False) -> float:
+        """Bytes a second over the interfaces of all servers that want something.
+
+        On a switched LAN each gets the groups that it has joined; on a broadcast LAN each gets everything that is sent.
+        """
+        if broadcast:
+            return float(self.load[self.wants.any(axis=1)].sum()) * len(self.servers)
+        return float(sum(self.load[list(each)].sum() * self.wants[list(each)].any(axis=0).sum() for each in plan))
+
 
 # --- plans
 
@@ -221,9 +231,29 @@ def _ordered(parts: Iterable[Iterable[int]]) -> Plan:
     return tuple(sorted(tuple(sorted(each)) for each in parts))
 
 
-def mapping(chosen: Sequence[Flow], made: Plan, *, control: str = CONTROL, first: int = 1) -> MappingSpecification:
-    """The plan as a mapping specification: the groups after the control group, none of which share an Ethernet address."""
+def usable(groups: Iterable[str], control: str = CONTROL) -> list[str]:
+    """Of groups that share an Ethernet address with each other, or with the control group, the first: a switch sees but one."""
+    taken = {Group.of(control).ethernet}
+    found = []
+    for text in groups:
+        group = Group.of(text)
+        if group.ethernet not in taken:
+            taken.add(group.ethernet)
+            found.append(str(group))
+    return found
+
+
+def mapping(
+    chosen: Sequence[Flow], made: Plan, *, control: str = CONTROL, groups: Sequence[str] | None = None
+) -> MappingSpecification:
+    """The plan as a mapping specification, over these groups or those after the control group; one more takes the rest."""
     base = Group.of(control)
+    names = [str(base.following(1 + at)) for at in range(len(made) + 1)] if groups is None else usable(groups, control)
+    if len(names) <= len(made):
+        raise MappingError(
+            f"a plan of {len(made)} groups needs {len(made) + 1} with Ethernet addresses of their own, "
+            f"and there are {len(names)}"
+        )
     rows: list[Row] = []
     for number, members in enumerate(made):
         by_attribute: dict[tuple[Space, str], list[str]] = {}
@@ -232,5 +262,5 @@ def mapping(chosen: Sequence[Flow], made: Plan, *, control: str = CONTROL, first
             by_attribute.setdefault((flow.space, flow.attribute), []).append(flow.text())
         for (space, attribute), texts in by_attribute.items():
             filter = {**dict.fromkeys(space.names, "ANY"), attribute: texts}
-            rows.append(Row(advertisement(space, len(rows), filter), str(base.following(first + number))))
-    return MappingSpecification(tuple(rows), (str(base.following(first + len(made))),), control, MappingId())
+            rows.append(Row(advertisement(space, len(rows), filter), names[number]))
+    return MappingSpecification(tuple(rows), (names[len(made)],), control, MappingId())

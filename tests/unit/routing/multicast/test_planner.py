@@ -7,6 +7,7 @@ import pytest
 from contentcast.language import parse_predicate
 from contentcast.matching.learnt import AttributeFacts, LearntPlan, Split, ValueShare
 from contentcast.model import EventBatch, Space
+from contentcast.routing.multicast.groups import MappingError
 from contentcast.routing.multicast.mapping_check import checked
 from contentcast.routing.multicast.planner import (
     Costs,
@@ -17,6 +18,7 @@ from contentcast.routing.multicast.planner import (
     mapping,
     plan,
     rule_of_thumb,
+    usable,
     with_promises,
 )
 
@@ -122,3 +124,28 @@ def test_flows_from_what_spark_has_learnt() -> None:
         ("z", 0.0, []),
     ]
     assert plan(found, 2) in (((0,), (1, 2)), ((0, 2), (1,)))
+
+
+def test_groups_that_share_an_ethernet_address_are_one_to_a_switch() -> None:
+    """239.192.10.1 and 239.64.10.1 have the low 23 bits in common, and so has 239.64.10.0 with the control group."""
+    given = [
+        "udp_ipm://239.64.10.0:6666",
+        "udp_ipm://239.192.10.1:6666",
+        "udp_ipm://239.64.10.1:6666",
+        "udp_ipm://239.192.10.7",
+    ]
+    assert usable(given) == ["udp_ipm://239.192.10.1:6666", "udp_ipm://239.192.10.7:6666"]
+    chosen = [flow(f"v{at}", 10.0, "xy"[at]) for at in range(2)]
+    one = mapping(chosen, ((0, 1),), groups=given)
+    assert [row.group for row in one.rows] == ["udp_ipm://239.192.10.1:6666"]
+    assert one.otherwise == ("udp_ipm://239.192.10.7:6666",)
+    with pytest.raises(MappingError, match="needs 3 with Ethernet addresses of their own, and there are 2"):
+        mapping(chosen, ((0,), (1,)), groups=given)
+
+
+def test_what_the_links_carry_on_a_switch_and_on_a_broadcast_lan() -> None:
+    chosen = [flow(f"v{at}", 10.0 * (at + 1), "xy"[at]) for at in range(2)]
+    costs = Costs(chosen)
+    assert costs.links(((0,), (1,))) == 30  # each its own
+    assert costs.links(((0, 1),)) == 60  # both get both
+    assert costs.links(((0,), (1,)), broadcast=True) == costs.links(((0, 1),), broadcast=True) == 60
