@@ -18,14 +18,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import contentcast as cc
+from benchmarks.networks.live_report import BATCH, report
 from benchmarks.networks.live_scale import restart, tls_clients
 from benchmarks.peers.brokers import PEERS
-from benchmarks.report import Result, Table, human, times
+from benchmarks.report import Result
 from contentcast.model import EventBatch
 from contentcast.workload import scenario
 
 SEED = 1
-BATCH = 1_000
 
 
 @asynccontextmanager
@@ -200,11 +200,6 @@ def _peers(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def _as_peer(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {"peer": "contentcast", "what": "predicates with ranges"}
-    return found | {str(row["filters"]): row["one by one, events/s"] for row in rows}
-
-
 def _in_uvloop(work: Any) -> Any:
     """Ten thousand TLS connections of this process fit into its memory with uvloop only."""
     try:
@@ -217,120 +212,15 @@ def _in_uvloop(work: Any) -> Any:
 def run(quick: bool) -> Result:
     sizes = [10, 1_000] if quick else [10, 1_000, 10_000]
     events = 20_000 if quick else 200_000
-    rows = [asyncio.run(filters(size, events)) for size in sizes]
-    fans = [asyncio.run(fan_out(clients, events // clients)) for clients in ((1, 10) if quick else (1, 10, 100))]
-    late = [
-        asyncio.run(latency(count // 10 if quick else count, 0.002, at_once))
-        for count, at_once in ((2_000, 1), (10_000, 10), (100_000, 100))
-    ]
-    peers = _peers(quick)
-    clients = _in_uvloop(tls_clients(200 if quick else 10_000))
-    again = asyncio.run(restart(10_000 if quick else 1_000_000))
-    kept = [
-        asyncio.run(durable(size, events, subscribers))
-        for size, subscribers in ((BATCH, -1), (BATCH, 0), (10 * BATCH, 0), (BATCH, 1), (10 * BATCH, 1))
-    ]
-    first, single = rows[0]["in batches, events/s"], rows[0]["one by one, events/s"]
-    tables = [
-        Table(
-            "Filters at one broker, events of the market workload",
-            ["filters", "in batches, /s", "slower than first", "one by one, /s", "slower than first"],
-            [
-                [
-                    f"{row['filters']:,}",
-                    human(row["in batches, events/s"]),
-                    times(first / row["in batches, events/s"]),
-                    human(row["one by one, events/s"]),
-                    times(single / row["one by one, events/s"]),
-                ]
-                for row in rows
-            ],
-        ),
-        Table(
-            "Fan-out: clients that all want everything",
-            ["clients", "deliveries/s"],
-            [[str(row["clients"]), human(row["deliveries/s"])] for row in fans],
-        ),
-        Table(
-            "Durable: accepted means synced to disk; a durable subscriber wants everything",
-            ["broker", "batch", "durable subscribers", "accepted, /s", "of the first", "handed over, /s"],
-            [
-                [
-                    "in memory" if row["durable subscribers"] < 0 else "with a disk",
-                    f"{row['batch']:,}",
-                    str(max(0, row["durable subscribers"])),
-                    human(row["accepted, events/s"]),
-                    times(row["accepted, events/s"] / kept[0]["accepted, events/s"]),
-                    human(row["delivered, events/s"]) if row["delivered, events/s"] else "",
-                ]
-                for row in kept
-            ],
-        ),
-        Table(
-            "Three brokers in a line, events one by one",
-            ["events/s", "p50 ms", "p99 ms"],
-            [[human(row["events/s"]), f"{row['p50 ms']:.2f}", f"{row['p99 ms']:.2f}"] for row in late],
-        ),
-        Table(
-            "Brokers of others in the same run, events one by one, /s",
-            ["broker", "filters", *(f"at {each['filters']:,}" for each in rows), "slower from first to last"],
-            [
-                [
-                    row["peer"],
-                    row["what"],
-                    *(human(row[str(each["filters"])]) if row[str(each["filters"])] else "failed" for each in rows),
-                    times(row[str(sizes[0])] / row[str(sizes[-1])]) if row[str(sizes[-1])] else "",
-                ]
-                for row in [_as_peer(rows), *peers]
-            ],
-        ),
-        Table(
-            "Clients over TLS",
-            ["clients", "broker's MB before", "with them", "connected in s"],
-            [
-                [
-                    f"{clients['clients']:,}",
-                    f"{clients['MB before']:.0f}",
-                    f"{clients['MB with them']:.0f}",
-                    f"{clients['connected in s']:.1f}",
-                ]
-            ],
-        ),
-        Table(
-            "A broker killed and started again, one client with many subscriptions: seconds since its start",
-            ["subscriptions", "listens", "all stand again", "first event accepted", "MB"],
-            [
-                [
-                    f"{again['subscriptions']:,}",
-                    f"{again['listens again after s']:.1f}",
-                    f"{again['all stand again after s']:.1f}",
-                    f"{again['first event accepted after s']:.1f}",
-                    f"{again['MB']:.0f}",
-                ]
-            ],
-        ),
-    ]
-    notes = [
-        f"Batches have {BATCH:,} events; one by one, the client gathers what is published within one wake-up.",
-        "Publisher, subscribers and broker share the machine's cores; a client of this package takes as much as the broker.",
-        "Peers are Debian's: `apt install rabbitmq-server activemq nats-server mosquitto`; it runs without them too. "
-        "RabbitMQ tests equality only, and NATS and mosquitto see topics: they are ceilings without content.",
-    ]
-    about = ["Events over real sockets: a broker process, and clients in the process that measures."]
-    return Result(
-        "live",
-        "Live brokers",
-        about,
-        tables,
-        notes,
-        {
-            "filters": rows,
-            "fan_out": fans,
-            "durable": kept,
-            "latency": late,
-            "peers": peers,
-            "tls clients": clients,
-            "restart": again,
-        },
-        quick,
-    )
+    kept = ((BATCH, -1), (BATCH, 0), (10 * BATCH, 0), (BATCH, 1), (10 * BATCH, 1))
+    late = ((2_000, 1), (10_000, 10), (100_000, 100))
+    told: dict[str, Any] = {
+        "filters": [asyncio.run(filters(size, events)) for size in sizes],
+        "fan_out": [asyncio.run(fan_out(clients, events // clients)) for clients in ((1, 10) if quick else (1, 10, 100))],
+        "durable": [asyncio.run(durable(size, events, subscribers)) for size, subscribers in kept],
+        "latency": [asyncio.run(latency(count // 10 if quick else count, 0.002, at_once)) for count, at_once in late],
+        "peers": _peers(quick),
+        "tls clients": _in_uvloop(tls_clients(200 if quick else 10_000)),
+        "restart": asyncio.run(restart(10_000 if quick else 1_000_000)),
+    }
+    return report(told, quick)
