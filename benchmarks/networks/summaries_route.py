@@ -68,12 +68,13 @@ def run(quick: bool = False) -> Result:
 def _routed(spark: Any, load: Load) -> dict[str, Any]:
     topology = network(NETWORK)
     source = placed(load.scenario, topology, seed=SEED)
+    subscriptions = pa.Table.from_batches([source.subscriptions(load.subscriptions)])
     with tempfile.TemporaryDirectory(prefix="contentcast-bench-") as folder:
         for start in range(0, load.events, FILE_EVENTS):
             _write(source, Path(folder) / f"{start:09d}.parquet", start, min(FILE_EVENTS, load.events - start))
         events = spark.read.parquet(folder)
         begun = perf_counter()
-        totals = route_totals(events, source.subscriptions(load.subscriptions), source.space, topology, PROTOCOLS)
+        totals = route_totals(events, subscriptions, source.space, topology, PROTOCOLS)
         took = perf_counter() - begun
     delivered = {name: int(each.deliveries.sum()) for name, each in totals.items()}
     if len(set(delivered.values())) != 1:

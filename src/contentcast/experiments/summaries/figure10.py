@@ -49,7 +49,7 @@ PROTOCOLS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "covering": ("covering", {}),
 }
 LINES: Final = ("summaries", HIGHEST, "covering", "covering, alone")
-SEEDS: Final = 3
+SEEDS: Final = 2
 
 
 def plan(scale: Scale) -> list[Row]:
@@ -58,9 +58,9 @@ def plan(scale: Scale) -> list[Row]:
     for number, place in enumerate(places(scale)):
         full = number == 0 and not scale.quick
         for way in WAYS:
-            events = 20 if scale.quick else {"model": 1000, "real": 100}[way] if full else {"model": 100, "real": 20}[way]
+            events = 20 if scale.quick else {"model": 1000, "real": 50}[way] if full else {"model": 100, "real": 20}[way]
             for popularity in POPULARITIES if full or way == "model" else POPULARITIES[1:4]:
-                for seed in scale.seeds(SEEDS if full else 1):
+                for seed in scale.seeds(SEEDS if full and way == "real" else 1):
                     rows.append({**place, "way": way, "popularity": popularity, "events": events, "seed": seed})
     return rows
 

@@ -34,7 +34,7 @@ PLAIN, SIDE_BY_SIDE, COVERING = "as published", "side by side", "covering"
 VIRTUAL: Final = {f"virtual degrees, {most}": most for most in (4, 3, 2)}
 FORMS: Final = (PLAIN, *VIRTUAL, SIDE_BY_SIDE, COVERING)
 POPULARITY: Final = 0.25
-SEEDS: Final = 3
+SEEDS: Final = 2
 
 Floats = npt.NDArray[np.float64]
 

@@ -45,7 +45,7 @@ FIGURES: Final = ("summaries/figure8", "summaries/figure9", "summaries/figure11"
 """They have the same rows."""
 FEW: Final = (0.1, 0.5, 0.9)
 REAL_SIGMAS: Final = (10, 100, 1000)
-SEEDS: Final = 3
+SEEDS: Final = 2
 
 
 def plan(scale: Scale) -> list[Row]:

@@ -31,7 +31,7 @@ SETTINGS: Final[dict[str, Precision]] = {
     "general rows, as published": PAPER,
 }
 SUBSUMPTIONS: Final = (0.1, 0.5, 0.9)
-SEEDS: Final = 3
+SEEDS: Final = 2
 
 
 def plan(scale: Scale) -> list[Row]:
