@@ -281,7 +281,7 @@ def _pattern(text: str) -> Pattern:
 
 
 def _matches(text: str, pattern: Pattern) -> bool:
-    """By a pattern of ours, in linear time: `.*a.*a.*a` of `re` tries every way to part the text."""
+    """By a pattern of ours, in linear time: Python's `.*a.*a.*a` tries every way to part the text."""
     return LikePattern.of("".join(escaped(each.text) if isinstance(each, Plain) else each for each in pattern)).matches(text)
 
 
