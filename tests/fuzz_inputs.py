@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 from contentcast.language import parse_many, parse_predicate, parse_transform
 from contentcast.model import ContentcastError, EventBatch, Space, from_json_lines, read_events
 from contentcast.network.files import read_topology
+from contentcast.progress_lines import lines
 from tests import fuzz_index
 from tests.fuzz_index import damaged
 
@@ -298,14 +299,23 @@ def take_all(first: int, count: int) -> int:
 def attack(first: int, count: int) -> str:
     """The child's report; raises with the number of the input that it did not survive."""
     command = [sys.executable, "-m", "tests.fuzz_inputs", "--child", "--first", str(first), "--count", str(count)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = done.stdout.split()[-1] if done.stdout.split() else first
+    begun: str | None = None
+    with tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert child.stdout is not None
+        with child.stdout, lines(lambda: f"attack: input {begun or first}, the last is {first + count - 1}"):
+            for line in child.stdout:
+                begun = line.strip() or begun
+        ended = child.wait()
+        errors.seek(0)
+        told = errors.read()
+    if ended:
+        last = first if begun is None else begun
         raise AssertionError(
-            f"input {last} ended the process with {done.returncode}; again: python -m tests.fuzz_inputs --child --first {last} "
-            f"--count 1\n{done.stderr[-2000:]}"
+            f"input {last} ended the process with {ended}; again: python -m tests.fuzz_inputs --child --first {last} "
+            f"--count 1\n{told[-2000:]}"
         )
-    return done.stderr.strip()
+    return told.strip()
 
 
 def main() -> int:
@@ -319,7 +329,7 @@ def main() -> int:
         return take_all(asked.first, asked.count)
     begun, first = time.monotonic(), asked.first
     while time.monotonic() - begun < 60 * asked.minutes:
-        print(attack(first, asked.count))
+        print(attack(first, asked.count), flush=True)
         first += asked.count
     print(f"{first - asked.first:,} inputs, each answered or refused, in {(time.monotonic() - begun) / 60:.1f} minutes")
     return 0

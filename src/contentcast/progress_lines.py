@@ -43,6 +43,16 @@ def lines(how_far: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
+def lines_without_terminal(how_far: Callable[[], str]) -> Iterator[None]:
+    """The same where nobody sees the bar that a terminal shows."""
+    if sys.stderr.isatty():
+        yield
+        return
+    with lines(how_far):
+        yield
+
+
+@contextmanager
 def _own_stderr() -> Iterator[TextIO | None]:
     """A way to stderr as it is now: `commands.shared.overheard` puts a pipe in its place while Java starts."""
     try:

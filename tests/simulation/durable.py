@@ -26,6 +26,7 @@ from contentcast.language import subscription
 from contentcast.matching import Scan
 from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.network.named import network
+from contentcast.progress_lines import lines_without_terminal
 from contentcast.routing.contract import (
     Accepted,
     Append,
@@ -366,12 +367,15 @@ def main() -> None:
     protocols = promising(Promise.DURABLE)
     seeds = range(asked.first, asked.first + asked.seeds) if asked.seed is None else [asked.seed]
     failed: list[int] = []
-    for seed in track(seeds, "durable delivery", console=Console(stderr=True)):
-        try:
-            Story(seed, protocol=protocols[seed % len(protocols)]).play()
-        except AssertionError as reason:
-            failed.append(seed)
-            print(f"seed {seed}, {protocols[seed % len(protocols)]}: {reason}", file=sys.stderr)
+    done = 0
+    with lines_without_terminal(lambda: f"durable delivery: {done:,} of {len(seeds):,} stories"):
+        for seed in track(seeds, "durable delivery", console=Console(stderr=True), disable=not sys.stderr.isatty()):
+            try:
+                Story(seed, protocol=protocols[seed % len(protocols)]).play()
+            except AssertionError as reason:
+                failed.append(seed)
+                print(f"seed {seed}, {protocols[seed % len(protocols)]}: {reason}", file=sys.stderr)
+            done += 1
     print(f"{len(seeds) - len(failed):,} of {len(seeds):,} stories of durable delivery are as they should be")
     if failed:
         sys.exit(f"play them again: {', '.join(f'--seed {seed}' for seed in failed[:10])}")

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from contentcast.commands.shared.outputs import check_apart
 from contentcast.commands.shared.progress import progress
 from contentcast.model import ContentcastError, infer_space
-from contentcast.model.events.event_files import expand
+from contentcast.model.events.event_files import STDIN, expand
 
 
 def space(
@@ -35,6 +36,8 @@ def space(
     if out is not None and out.suffix.lower() not in (".toml", ".json"):
         raise ContentcastError(f"{out}: a space is written as .toml or .json")
     chosen = expand(files)
+    if out is not None:
+        check_apart(out, [each for each in chosen if each != STDIN], "space")
     with progress("looking", len(chosen)) as advance:
         found = infer_space(chosen, name or None, most_events=sample, advance=advance)
     left_out = [each for each in found.notes if each not in found.space]

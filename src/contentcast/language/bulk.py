@@ -57,6 +57,9 @@ _LONGEST_SHAPE: Final = 1_000
 (20,000 strings in an IN list), and long texts of one shape are rare."""
 _DEEPEST_SHAPE: Final = 10
 """A more deeply nested shape too: trees are filled with literals by recursion."""
+_REGEX_WORD: Final = re.compile(r"rlike|regexp", re.IGNORECASE)
+_MOST_REGEXES: Final = 8
+"""A shape with more has its texts read one by one as well: the reader of one text counts what its regular expressions cost."""
 _SMALLEST_GROUP: Final = 4
 """Fewer rows than this of one shape are parsed one by one: finding the literals would cost more."""
 
@@ -98,7 +101,11 @@ def parse_many(
 
 
 def _is_large(shape: str) -> bool:
-    return len(shape) > _LONGEST_SHAPE or too_deep(shape, _DEEPEST_SHAPE) is not None
+    return (
+        len(shape) > _LONGEST_SHAPE
+        or too_deep(shape, _DEEPEST_SHAPE) is not None
+        or len(_REGEX_WORD.findall(shape)) > _MOST_REGEXES
+    )
 
 
 def _as_strings(texts: Sequence[Any] | pa.Array | pa.ChunkedArray) -> tuple[pa.Array, dict[int, Any]]:

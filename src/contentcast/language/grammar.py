@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from contentcast.language.operands import NotRead, TooDeep, Wrong, check_network, check_regex, lowered
+from contentcast.language.operands import NotRead, Operand, TooDeep, Wrong, check_network, check_regex, lowered
 from contentcast.language.printer import quote_name
 from contentcast.language.value_reader import (
     CONSTANTS,
@@ -32,9 +32,11 @@ from contentcast.language.value_reader import (
     checked_constant,
     read_plain,
 )
+from contentcast.model.errors import TooManyConjunctions
 from contentcast.model.predicates import tree as nodes
 from contentcast.model.predicates.spelling import ELEMENT
 from contentcast.model.space import Space
+from contentcast.model.values.effort import MOST_STEPS, Effort
 from contentcast.model.values.kinds import Kind, Value
 from contentcast.model.values.patterns import tokens_of
 
@@ -60,6 +62,12 @@ class _Text(ValueReader):
 
     inside = False
     """Is it a predicate of elements, which a parenthesis ends?"""
+
+    def __init__(self, space: Space, text: str, read_literal: ReadLiteral) -> None:
+        super().__init__(space, text, read_literal)
+        self.effort = Effort(MOST_STEPS)
+        self.regexes: set[Value | None] = set()
+        """Those that are counted: one that stands again costs nothing, so that canonical forms read back."""
 
     # --- either, both, negated
 
@@ -148,7 +156,7 @@ class _Text(ValueReader):
         if self.is_literal():
             return self._mirrored(self.value_source())
         operand = self.operand()
-        return operand.tested(self._of_one(operand.name, operand.kind))
+        return self._of_operand(operand, self._of_one(operand.name, operand.kind))
 
     def _of_one(self, name: str, kind: Kind) -> nodes.Tree:
         if kind.element is not None and not (self.sort == "word" and self.word == "is"):
@@ -205,7 +213,7 @@ class _Text(ValueReader):
             raise Wrong(
                 operand.start, f"{operand.name} is {operand.kind.article}; {_how_to_ask(operand.name, operand.kind, '=')}"
             )
-        return operand.tested(nodes.Compare(operand.name, op, value(operand.name, operand.kind)))
+        return self._of_operand(operand, nodes.Compare(operand.name, op, value(operand.name, operand.kind)))
 
     def _is(self, name: str, kind: Kind) -> nodes.Tree:
         negated = self.take("not")
@@ -257,8 +265,21 @@ class _Text(ValueReader):
             raise Wrong(self.start, f"RLIKE asks of a string; {name} is {kind.article}")
         start, raw = self.start, self.word
         expression = self.value(name, kind)
-        check_regex(expression, start, raw)
+        steps = check_regex(expression, start, raw)
+        if expression not in self.regexes:
+            self.regexes.add(expression)
+            self._spend(steps, start, "regular expressions")
         return nodes.Rlike(name, expression)
+
+    def _spend(self, steps: int, start: int, what: str) -> None:
+        try:
+            self.effort.spend(steps)
+        except TooManyConjunctions:
+            raise Wrong(start, f"the predicate has too many {what}; split it into several subscriptions") from None
+
+    def _of_operand(self, operand: Operand, test: nodes.Tree) -> nodes.Tree:
+        self._spend(operand.steps, operand.start, "tests of coalesce")
+        return operand.tested(test)
 
     def _list_test(self, how: str) -> nodes.Tree:
         self.step()
@@ -319,7 +340,7 @@ class _Text(ValueReader):
         else:
             found = nodes.TextTest(name, how, self.value(name, kind))
         self.want(")")
-        return operand.tested(found)
+        return self._of_operand(operand, found)
 
 
 def _how_to_ask(name: str, kind: Kind, word: str) -> str:

@@ -35,6 +35,13 @@ FUNCTIONS: Final = {
 }
 
 
+MOST_COALESCED: Final = 32
+"""Attributes in one `coalesce`: its cases together are half the square of this."""
+
+MOST_LOWERED: Final = 2_000
+"""Values that `lower(...) IN` takes, since each is a test of its own."""
+
+
 class NotRead(Exception):
     """The text is not for certain what the grammar knows; `offset` is how far it was, `reason` what was wanted there."""
 
@@ -85,12 +92,19 @@ class Operand:
             raise Wrong(
                 other.start, f"coalesce takes attributes of one kind; {self.name} is {self.kind.article}, {other.name} is not"
             )
+        if len(self.names) + len(other.names) > MOST_COALESCED:
+            raise Wrong(other.start, f"coalesce takes up to {MOST_COALESCED} attributes")
         return replace(self, names=(*self.names, *other.names), default=other.default)
 
     def otherwise(self, value: Value | None) -> Operand:
         if self.size:
             raise Wrong(self.start, "coalesce takes no sizes; write the cases with IS NULL, AND and OR")
         return replace(self, default=value)
+
+    @property
+    def steps(self) -> int:
+        """What the cases take on their way to the normal form, as `effort` counts work, beside what the test takes."""
+        return 0 if len(self.names) == 1 and self.default is None else 90 * len(self.names)
 
     def tested(self, test: nodes.Tree) -> nodes.Tree:
         """The test, which is written for the first name, of the operand."""
@@ -156,6 +170,8 @@ def lowered(tree: nodes.Tree, start: int) -> nodes.Tree:
         case nodes.Lowered() | nodes.IsNull():
             return tree
         case nodes.In(name, values):
+            if len(values) > MOST_LOWERED:
+                raise Wrong(start, f"lower(...) IN takes up to {MOST_LOWERED:,} values; split the list")
             each = tuple(nodes.Lowered(nodes.Compare(name, "=", value)) for value in values)
             return each[0] if len(each) == 1 else nodes.Or(each)
     raise Wrong(start, "lower(...) is compared by = <> <=> IN LIKE startswith endswith contains; RLIKE ignores case with (?i)")
@@ -172,12 +188,12 @@ def _sized(tree: nodes.Tree, start: int) -> nodes.Tree:
     raise Wrong(start, "a size is compared with ints by = <> < <= > >= <=> BETWEEN and IN")
 
 
-def check_regex(expression: Value | None, start: int, raw: str) -> None:
-    """Raises `Wrong` at the place in the literal, where it is written there as it is."""
+def check_regex(expression: Value | None, start: int, raw: str) -> int:
+    """The steps that it takes. Raises `Wrong` at the place in the literal, where it is written there as it is."""
     if not isinstance(expression, str):
-        return
+        return 0
     try:
-        Regex.of(expression)
+        return Regex.of(expression).steps
     except RegexError as reason:
         inside = reason.at + 1 if raw[1:-1] == expression else 0
         raise Wrong(start + inside, str(reason)) from None

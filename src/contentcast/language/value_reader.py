@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from contentcast.language import literals
-from contentcast.language.operands import FUNCTIONS, NotRead, Operand
+from contentcast.language.operands import FUNCTIONS, NotRead, Operand, TooDeep
 from contentcast.language.printer import quote_name
 from contentcast.language.tokens import Tokens
 from contentcast.model.errors import nearest
@@ -46,6 +46,8 @@ def read_plain(start: int, raw: str, kind: str, negative: bool) -> Value:
 class ValueReader(Tokens):
     def __init__(self, space: Space, text: str, read_literal: ReadLiteral) -> None:
         self.read_literal = read_literal
+        self.depth = 0
+        """Of functions in each other."""
         super().__init__(space, text)
 
     def operand(self) -> Operand:
@@ -57,9 +59,13 @@ class ValueReader(Tokens):
         start, function, word = self.start, FUNCTIONS[self.word], self.word
         if function == "coalesce" and self.read_literal is not read_plain:
             raise NotRead(start, "coalesce is read text by text")
+        if self.depth == DEEPEST:
+            raise TooDeep(start, f"nested too deeply; functions go {DEEPEST} deep")
+        self.depth += 1
         self.step()
         self.want("(")
         found = self.operand()
+        self.depth -= 1
         if function == "size":
             self.want(")")
             return found.sized(start, word)

@@ -51,12 +51,15 @@ class Scan:
     def __len__(self) -> int:
         return len(self._trees)
 
-    def match(self, event: Mapping[str, Value]) -> list[int]:
-        """The ids of the subscriptions that the event satisfies, ascending."""
-        return sorted(each for each, tree in self._trees.items() if truth(tree, event) is True)
+    def match(self, event: Mapping[str, Any]) -> list[int]:
+        """The ids of the subscriptions that the event satisfies, ascending. What is no event of the space is an EventError."""
+        return self.match_batch(EventBatch.from_dicts(self.space, [event]))[0]
 
     def match_batch(self, batch: EventBatch) -> list[list[int]]:
-        return [self.match(event) for event in batch.to_dicts()]
+        return [self._tried(event) for event in batch.to_dicts()]
+
+    def _tried(self, event: Mapping[str, Value]) -> list[int]:
+        return sorted(each for each, tree in self._trees.items() if truth(tree, event) is True)
 
     def match_pairs(self, batch: EventBatch) -> Pairs:
         found = self.match_batch(batch)

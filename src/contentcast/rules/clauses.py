@@ -159,9 +159,13 @@ def like_test(subject: str, pattern: Pattern) -> Clause:
 
 def matches(subject: str, regular: str) -> Clause:
     """The whole value matches a regular expression in which `.` is any character."""
+    return Test(f"{subject} RLIKE {print_value(whole(regular))}")
+
+
+def whole(regular: str) -> str:
+    """The expression tied to both ends."""
     folded = regular.startswith("(?i)")
-    whole = ("(?is)" if folded else "(?s)") + f"^(?:{regular[4:] if folded else regular})" + r"\z"
-    return Test(f"{subject} RLIKE {print_value(whole)}")
+    return ("(?is)" if folded else "(?s)") + f"^(?:{regular[4:] if folded else regular})" + r"\z"
 
 
 def joined(parts: Iterable[Plain | str]) -> Pattern:
@@ -180,6 +184,9 @@ def joined(parts: Iterable[Plain | str]) -> Pattern:
 
 
 # --- text and predicate
+
+_MOST_LONGER: Final = 4
+"""A translated rule may be so many times as long as a rule: what may be absent is written out, and names are written again."""
 
 
 def say(clause: Clause, around: int = 0) -> str:
@@ -208,13 +215,22 @@ class Translation:
     predicate: Predicate
 
 
-def translated(space: Space, clause: Clause) -> Translation:
-    """`most_chars` does not hold here: who translates has the rule already, and it was no longer than this."""
-    text = say(clause)
+def translated(space: Space, clause: Clause, most_chars: int | None) -> Translation:
+    """The text may be longer than `most_chars` by what a translation adds."""
+    text = checked(say(clause), most_chars)
     try:
         return Translation(text, parse_predicate(space, text, most_chars=None))
     except PredicateError as error:
         raise unsayable(error, text) from None
+
+
+def checked(text: str, most_chars: int | None) -> str:
+    if most_chars is not None and len(text) > _MOST_LONGER * most_chars:
+        reason = (
+            f"as ours the rule has {len(text):,} characters, more than {_MOST_LONGER * most_chars:,}; split it, or allow more"
+        )
+        raise RuleError.in_json("", f"{reason} with most_chars")
+    return text
 
 
 def unsayable(error: ContentcastError, text: str) -> RuleError:

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from contentcast.language import PredicateError, parse_predicate
+from contentcast.model.errors import TooManyConjunctions
 from contentcast.model.space import Space
+from contentcast.model.values.effort import MOST_STEPS, Effort
+from contentcast.model.values.regular import Regex
 from contentcast.rules.attributes import WrongAttribute, find_attribute
 from contentcast.rules.clauses import (
     FALSE,
@@ -36,11 +39,13 @@ from contentcast.rules.clauses import (
     not_in,
     quoted,
     say,
+    whole,
 )
 from contentcast.rules.errors import RuleError
 from contentcast.rules.json_text import read_json
 from contentcast.rules.regular import alternatives
 
+MOST_MATCHERS: Final = 1_000
 METRIC: Final = "__name__"
 """The label that holds the name of a metric, `up` in `up{job="db"}`."""
 
@@ -68,7 +73,11 @@ def matchers_clause(space: Space, matchers: Matchers, *, prefix: str = "") -> Cl
 
     `prefix` stands before a label's name where the space keeps labels together: `labels.`.
     """
-    return all_of(_clause(space, each, prefix) for each in _read_all(matchers))
+    given = _read_all(matchers)
+    if len(given) > MOST_MATCHERS:
+        raise RuleError.in_json("", f"{len(given):,} matchers; a rule has at most {MOST_MATCHERS:,}")
+    effort = Effort(MOST_STEPS)
+    return all_of(_clause(space, each, prefix, effort) for each in given)
 
 
 def _read_all(given: Matchers) -> list[_Matcher]:
@@ -204,7 +213,7 @@ class _Reading:
 # --- meaning
 
 
-def _clause(space: Space, matcher: _Matcher, prefix: str) -> Clause:
+def _clause(space: Space, matcher: _Matcher, prefix: str, effort: Effort) -> Clause:
     name = prefix + matcher.name
     try:
         kind = find_attribute(space, name)
@@ -224,15 +233,15 @@ def _clause(space: Space, matcher: _Matcher, prefix: str) -> Clause:
             return compare(subject, "<>", "")
         case "!=", value:
             return any_of([is_absent(subject), compare(subject, "<>", value)])
-    return _regular(space, name, matcher)
+    return _regular(space, name, matcher, effort)
 
 
-def _regular(space: Space, name: str, matcher: _Matcher) -> Clause:
+def _regular(space: Space, name: str, matcher: _Matcher, effort: Effort) -> Clause:
     subject = quoted(name)
     patterns = alternatives(matcher.value)
     if patterns is None:
         test = matches(subject, matcher.value)
-        return _with_absent(subject, matcher.op, test, _matches_empty(space, name, test, matcher))
+        return _with_absent(subject, matcher.op, test, _matches_empty(space, name, test, matcher, effort))
     if (RUN,) in patterns:
         return TRUE if matcher.op == "=~" else FALSE
     plain = [_text(pattern) for pattern in patterns if _is_plain(pattern)]
@@ -256,10 +265,15 @@ def _text(pattern: Pattern) -> str:
     return "".join(part.text for part in pattern if isinstance(part, Plain))
 
 
-def _matches_empty(space: Space, name: str, test: Clause, matcher: _Matcher) -> bool:
+def _matches_empty(space: Space, name: str, test: Clause, matcher: _Matcher, effort: Effort) -> bool:
     """Also finds out whether the expression is one of those that the language takes."""
     try:
-        return parse_predicate(space, say(test)).accepts({name: ""})
+        found = parse_predicate(space, say(test)).accepts({name: ""})
+        effort.spend(Regex.of(whole(matcher.value)).steps)
+        return found
+    except TooManyConjunctions:
+        reason = "too many regular expressions; split the matchers into several rules"
+        raise RuleError.in_text(matcher.text, matcher.at, reason) from None
     except PredicateError as error:
         reason = f"{matcher.value!r} cannot be said: {error.reason}"
         raise RuleError.in_text(matcher.text, matcher.at, reason) from None

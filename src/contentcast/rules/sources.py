@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from contentcast.language import parse_many
+from contentcast.language.parser import MOST_CHARS
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.space import Space
 from contentcast.rules.cesql import cesql_clause
-from contentcast.rules.clauses import Clause, Translation, say, translated, unsayable
+from contentcast.rules.clauses import Clause, Translation, checked, say, translated, unsayable
 from contentcast.rules.errors import RuleError
 from contentcast.rules.eventbridge import eventbridge_clause
 from contentcast.rules.headers import headers_clause
@@ -31,12 +32,18 @@ SOURCES: Final[Mapping[str, Callable[..., Clause]]] = {
 }
 
 
-def translate(space: Space, source: str, rule: Any, **options: Any) -> Translation:
-    """A rule of the source in our language: its `text` and its `predicate`. Raises `RuleError` for what cannot be said."""
-    return translated(space, translator(source)(space, rule, **options))
+def translate(space: Space, source: str, rule: Any, *, most_chars: int | None = MOST_CHARS, **options: Any) -> Translation:
+    """A rule of the source in our language: its `text` and its `predicate`. Raises `RuleError` for what cannot be said.
+
+    A rule of more than `most_chars` characters is refused; None takes one of any length.
+    """
+    _check_length(source, rule, most_chars)
+    return translated(space, translator(source)(space, rule, **options), most_chars)
 
 
-def translate_many(space: Space, source: str, rules: Iterable[Any], **options: Any) -> list[str | RuleError]:
+def translate_many(
+    space: Space, source: str, rules: Iterable[Any], *, most_chars: int | None = MOST_CHARS, **options: Any
+) -> list[str | RuleError]:
     """For each rule its text, or why there is none. The texts are checked together, by `parse_many`."""
     clause_of = translator(source)
     found: list[str | RuleError] = []
@@ -44,7 +51,8 @@ def translate_many(space: Space, source: str, rules: Iterable[Any], **options: A
         try:
             if isinstance(rule, RuleError):  # it could not even be read
                 raise rule
-            found.append(say(clause_of(space, rule, **options)))
+            _check_length(source, rule, most_chars)
+            found.append(checked(say(clause_of(space, rule, **options)), most_chars))
         except RuleError as reason:
             found.append(reason)
     at = [row for row, text in enumerate(found) if isinstance(text, str)]
@@ -52,6 +60,13 @@ def translate_many(space: Space, source: str, rules: Iterable[Any], **options: A
     for row, error in table.refused.items():
         found[at[row]] = unsayable(error, str(found[at[row]]))
     return found
+
+
+def _check_length(source: str, rule: Any, most_chars: int | None) -> None:
+    """Of a text; of an object the translation is measured. MQTT bounds its topics itself."""
+    if source != "topic" and isinstance(rule, str) and most_chars is not None and len(rule) > most_chars:
+        reason = f"the rule has {len(rule):,} characters, more than {most_chars:,}; split it, or allow more with most_chars"
+        raise RuleError.in_json("", reason)
 
 
 def translator(source: str) -> Callable[..., Clause]:

@@ -39,6 +39,8 @@ TOPIC: Final = "topic"
 """The attribute that holds the topic, unless told otherwise."""
 
 MOST_BYTES: Final = 65_535
+MOST_LEVELS: Final = 1_000
+"""Ours, not MQTT's: a pattern is as long as the levels are many, and two of them are compared."""
 _SHARE: Final = "$share/"
 
 
@@ -77,6 +79,8 @@ def _levels_of(filter: str) -> list[str]:
         if not slash or start == len(filter):
             raise RuleError.in_text(filter, len(filter), "a filter is wanted after the group: $share/group/filter")
     levels = filter[start:].split("/")
+    if len(levels) > MOST_LEVELS:
+        raise RuleError.in_text(filter[:200], 0, f"a topic filter has at most {MOST_LEVELS:,} levels here")
     for number, level in enumerate(levels):
         if "#" in level and (level != "#" or number != len(levels) - 1):
             where = start + level.index("#")

@@ -26,6 +26,7 @@ from contentcast import catalog
 from contentcast.hosting.costs import PAPER_FAST, Costs
 from contentcast.matching.scan import Scan
 from contentcast.model.errors import ContentcastError
+from contentcast.progress_lines import lines_without_terminal
 from contentcast.routing.contract import Router
 from contentcast.routing.setup import Setup
 from contentcast.simulation.story import SPACES, Story, Wish, predicate_of, published, put_on
@@ -187,10 +188,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(chosen.first, chosen.first + chosen.seeds) if chosen.seed is None else [chosen.seed]
     failed = 0
     for protocol in protocols:
-        bad, delivered, again = 0, 0, 0
+        failed += _play_all(protocol, seeds, chosen, console)
+    return 1 if failed else 0
+
+
+def _play_all(protocol: str, seeds: Sequence[int], chosen: argparse.Namespace, console: Console) -> int:
+    """How many stories failed; a bar on a terminal, else a line now and then."""
+    done, bad, delivered, again = 0, 0, 0, 0
+    with lines_without_terminal(lambda: f"{protocol}: {done:,} of {len(seeds):,} stories"):
         for seed in track(seeds, f"{protocol:20}", console=console, disable=len(seeds) == 1 or not sys.stderr.isatty()):
             trace = Trace()
             outcome = play(Story.random(seed), protocol, codec=chosen.codec, trace=trace)
+            done += 1
             delivered += outcome.deliveries
             again += outcome.again
             if chosen.replay:
@@ -202,10 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(
                     *(f"  {each}" for each in outcome.problems[:SHOWN]), *([f"  and {more} more"] if more > 0 else []), sep="\n"
                 )
-        passed = f"{len(seeds) - bad} of {len(seeds)} stories passed"
-        print(f"{protocol}: {passed}; {delivered} deliveries, {again} again after a crash")
-        failed += bad
-    return 1 if failed else 0
+    passed = f"{len(seeds) - bad} of {len(seeds)} stories passed"
+    print(f"{protocol}: {passed}; {delivered} deliveries, {again} again after a crash", flush=True)
+    return bad
 
 
 if __name__ == "__main__":

@@ -53,6 +53,10 @@ def all_files() -> list[str]:
         ),
         (["match", "tiny", "--events", "t*y", "--out", "tiny", "--force"], "match: the output tiny is the input tiny"),
         (["run", "--config", "run.toml", "--out", "tiny", "--force"], "run: the output tiny holds the input tiny/events.jsonl"),
+        (
+            ["space", "tiny/space.json", "--out", "tiny/space.json", "--force"],
+            "space: the output tiny/space.json is the input tiny/space.json",
+        ),
         (["run", "--config", "run.toml", "--out", ".", "--force"], "run: the output . holds the input tiny/events.jsonl"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 from contentcast import progress_lines
 from contentcast.commands.shared.progress import progress
 from contentcast.progress_lines import lines
+from contentcast.simulation import faults
 
 
 def test_lines_say_how_far_the_work_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,3 +59,14 @@ def test_the_main_job_has_a_line_for_every_step(tmp_path: Path) -> None:
     jobs = ["ingest", "match and deliver", "learn", *(f"route {each}" for each in protocols)]
     assert [each for each in steps if each in jobs] == jobs, ended.stderr
     assert steps[0] == "start Spark", ended.stderr
+
+
+def test_stories_and_attacks_say_how_far_they_are_where_no_terminal_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before, `make soak` was silent for minutes."""
+    monkeypatch.setattr(progress_lines, "LINE_EVERY_S", 0.001)
+    assert faults.main(["--protocol", "flooding", "--seeds", "3"]) == 0
+    told = capsys.readouterr()
+    assert "flooding: 3 of 3 stories passed" in told.out
+    assert "contentcast: flooding: " in told.err

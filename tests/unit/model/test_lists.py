@@ -152,6 +152,7 @@ def test_the_bytes_of_a_list_say_all_of_it(name: str) -> None:
         ("tags IS NOT NULL", "array_contains(tags, 'a')", True, True),
         ("tags IS NULL", "array_contains(tags, 'a')", False, False),
         ("array_contains(tags, 'a')", "NOT array_contains(tags, 'a')", False, False),
+        ("tags IS NULL OR array_contains(tags, 'a')", "tags IS NULL", True, True),
     ],
 )
 def test_which_covers_which(wide: str, narrow: str, covered: bool, overlap: bool) -> None:

@@ -132,18 +132,21 @@ def _whole(file: BinaryIO, most_bytes: int) -> bytes:
 
 def line_blocks(file: BinaryIO, most_bytes: int) -> Iterator[list[bytes]]:
     """The lines of a file, some megabytes at a time."""
-    rest, taken = b"", 0
+    rest: list[bytes] = []  # the pieces of a line that is not over; added to each other they would be copied again and again
+    taken = 0
     while block := bytes(file.read(BLOCK_BYTES)):
         if not taken:
             block = block.removeprefix(b"\xef\xbb\xbf")
         taken += len(block)
         if taken > most_bytes:
             raise EventError(_too_large(most_bytes))
-        whole, mark, rest = (rest + block).rpartition(b"\n")
+        whole, mark, after = block.rpartition(b"\n")
         if mark:
-            yield _lines(whole)
-    if rest:
-        yield _lines(rest)
+            yield _lines(b"".join([*rest, whole]))
+            rest = []
+        rest.append(after)
+    if any(rest):
+        yield _lines(b"".join(rest))
 
 
 def _lines(block: bytes) -> list[bytes]:

@@ -22,12 +22,14 @@ from contentcast.model.events.json_lines import decode
 from contentcast.model.events.rows import Rejection
 from contentcast.model.inference.json_schema import is_json_schema, see_json_schema
 from contentcast.model.inference.sightings import Sightings, read_text
+from contentcast.model.plain_files import check_plain
 from contentcast.model.space import ARROW_KINDS, is_list
 
 MOST_FILES: Final = 200
 PLACES: Final = 8
 PLACE_BYTES: Final = 2 * 2**20
 SMALL_BYTES: Final = PLACES * PLACE_BYTES
+_FEW_ROWS: Final = 128
 
 Advance = Callable[[int], None]
 
@@ -159,6 +161,8 @@ def _see_files(seen: Sightings, sample: Any, most: int, advance: Advance | None)
 
 def _json_schema(path: str) -> Mapping[str, Any] | None:
     try:
+        if Path(path).stat().st_size > SMALL_BYTES:
+            return None
         text = Path(path).read_text(encoding="utf-8-sig")
         found = json.loads(text)
     except (ValueError, RecursionError, OSError):
@@ -168,12 +172,13 @@ def _json_schema(path: str) -> Mapping[str, Any] | None:
 
 def _see_file(seen: Sightings, path: str, share: int) -> None:
     found, compression = ("jsonl", None) if path == STDIN else format_of(path)
+    if path != STDIN:
+        check_plain(Path(path))
     if found is None:
         raise SpaceError(f"{path}: a sample comes as .parquet, .csv or .jsonl, or as a JSON Schema")
     if found == "parquet":
         file = pyarrow.parquet.ParquetFile(path)
-        first = next(file.iter_batches(batch_size=share), None)
-        _see_table(seen, pa.Table.from_batches([first] if first is not None else [], schema=file.schema_arrow), share)
+        _see_table(seen, pa.Table.from_batches(_some_rows(file, share), schema=file.schema_arrow), share)
         return
     if found == "csv":
         with open_bytes(path, compression) as raw, io.TextIOWrapper(_readable(raw), "utf-8-sig", "replace", newline="") as text:
@@ -188,6 +193,18 @@ def _see_file(seen: Sightings, path: str, share: int) -> None:
             seen.no_events += 1
         else:
             seen.see(_readable_values(event))
+
+
+def _some_rows(file: pyarrow.parquet.ParquetFile, share: int) -> list[pa.RecordBatch]:
+    """Of the first rows as many as are not large: a few kilobytes of Parquet can hold gigabytes of one repeated string."""
+    found: list[pa.RecordBatch] = []
+    rows = taken = 0
+    for batch in file.iter_batches(batch_size=min(share, _FEW_ROWS)):
+        found.append(batch.slice(0, share - rows))
+        rows, taken = rows + len(found[-1]), taken + batch.nbytes
+        if rows >= share or taken > SMALL_BYTES:
+            break
+    return found
 
 
 def _readable(raw: Any) -> Any:

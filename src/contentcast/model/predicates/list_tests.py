@@ -32,6 +32,10 @@ ANY_SIZE: Final = Ranges.between(INT, 0)
 NOT_EMPTY: Final = Ranges.between(INT, 1)
 EMPTY: Final = Ranges.points(INT, [0])
 
+_STEPS_OF_FACTS: Final = 10
+_STEPS_OF_A_PAIR: Final = 8
+"""To compare the constraints of two elements, without their patterns, which count for themselves."""
+
 
 class Some(ValueTest):
     """`Some.of(constraint)`: an element, null ones too, is one that the constraint accepts (null as absent)."""
@@ -122,6 +126,7 @@ class Facts(NamedTuple):
 
 def settled(like: Iterable[ValueTest], unlike: Iterable[ValueTest], effort: Effort = UNLIMITED) -> Facts:
     """The facts, canonical: no constraint that another one implies, and none that says what the sizes say."""
+    effort.spend(_STEPS_OF_FACTS)
     sizes, some, none = ANY_SIZE, list[Any](), list[Any]()
     for test in like:
         if isinstance(test, Size):
@@ -151,6 +156,7 @@ def settled(like: Iterable[ValueTest], unlike: Iterable[ValueTest], effort: Effo
 def _without(wanted: Constraint, none: list[Constraint], effort: Effort) -> Constraint:
     """What is left of a constraint where no element may be one of these."""
     for each in none:
+        effort.spend(_STEPS_OF_A_PAIR)
         if each.covers(wanted, effort):
             return each & type(each)(Ranges.nothing(each.ranges.kind))
         others = each.complement()
@@ -169,6 +175,7 @@ def _united(constraints: list[Constraint], effort: Effort) -> list[Constraint]:
 
 def _unite(found: list[Constraint], new: Constraint, effort: Effort) -> None:
     for at, each in enumerate(found):
+        effort.spend(_STEPS_OF_A_PAIR)
         both = each.union(new, effort)
         if both is not None:
             del found[at]
@@ -181,6 +188,7 @@ def _least(constraints: list[Constraint], effort: Effort) -> list[Constraint]:
     """Those that cover no other one."""
     kept: list[Constraint] = []
     for each in sorted(set(constraints), key=_order):
+        effort.spend(_STEPS_OF_A_PAIR * (1 + 2 * len(kept)))
         if not any(each.covers(other, effort) for other in kept):
             kept = [other for other in kept if not other.covers(each, effort)] + [each]
     return sorted(kept, key=_order)
@@ -195,6 +203,7 @@ def facts_cover(wide: Facts, narrow: Facts, effort: Effort = UNLIMITED) -> bool:
     if not narrow.sizes <= wide.sizes:
         return False
     never_empty = 0 not in narrow.sizes
+    effort.spend(_STEPS_OF_A_PAIR * (len(wide.some) + len(wide.none)) * (1 + len(narrow.some) + len(narrow.none)))
     for wanted in wide.some:
         by_one = any(wanted.covers(each, effort) for each in narrow.some)
         by_all = never_empty and any(

@@ -28,6 +28,8 @@ _MOST_MULTIPLIED: Final = 4
 
 _STEPS_OF_A_PRODUCT: Final = 12
 """For one conjunction with one other."""
+_STEPS_OF_ELEMENTS: Final = 50
+"""For one test of a list. One that stands in a text again is not counted again, so that canonical forms read back."""
 
 
 def normalise(space: Space, tree: nodes.Tree) -> Predicate:
@@ -47,6 +49,7 @@ def _when(space: Space, tree: nodes.Tree, wanted: bool, effort: Effort) -> list[
     """
     todo: list[tuple[nodes.Tree, bool] | tuple[int, bool]] = [(tree, wanted)]
     done: list[list[Conjunction]] = []
+    of_lists: dict[tuple[nodes.Tree, bool], list[Conjunction]] = {}
     while todo:
         what, truth = todo.pop()
         match what:
@@ -61,9 +64,18 @@ def _when(space: Space, tree: nodes.Tree, wanted: bool, effort: Effort) -> list[
             case nodes.And(parts) | nodes.Or(parts):
                 todo.append((len(parts), isinstance(what, nodes.And) is truth))
                 todo += [(part, truth) for part in reversed(parts)]
-            case nodes.Exists() | nodes.ForAll():
-                alternatives = _of_elements(space.kinds[what.attribute], what, truth, effort)
-                done.append([Conjunction.of(space, {what.attribute: each}) for each in alternatives if not each.is_empty])
+            case nodes.Exists() | nodes.ForAll() | nodes.Sized():
+                found = of_lists.get((what, truth))
+                if found is None:
+                    effort.spend(_STEPS_OF_ELEMENTS)
+                    kind = space.kinds[what.attribute]
+                    if isinstance(what, nodes.Sized):
+                        alternatives = [test_constraint(kind, what, truth)]
+                    else:
+                        alternatives = _of_elements(kind, what, truth, effort)
+                    found = [Conjunction.of(space, {what.attribute: each}) for each in alternatives if not each.is_empty]
+                    of_lists[what, truth] = found
+                done.append(found)
             case _:
                 constraint = test_constraint(space.kinds[what.attribute], what, truth)
                 done.append([] if constraint.is_empty else [Conjunction.of(space, {what.attribute: constraint})])

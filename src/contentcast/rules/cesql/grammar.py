@@ -211,7 +211,12 @@ class _Reading(RuleTokens):
                 return self._integer(start, -1 if op == "-" else 1)
             if op == "+":
                 self.refuse(start, "a plus sign stands before digits only")
-            return Unary("-", self._unary(), start)
+            self.depth += 1
+            if self.depth > DEEPEST:
+                self.refuse(start, f"nested too deeply; at most {DEEPEST} minus signs stand in a row")
+            part = self._unary()
+            self.depth -= 1
+            return Unary("-", part, start)
         return self._primary()
 
     def _integer(self, start: int, sign: int) -> Node:

@@ -1,7 +1,9 @@
 """Events and files from strangers: what is no event is refused with its name, soon, and within a stated memory."""
 
+import io
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contentcast.model import EventBatch, EventError, Space, SpaceError, from_json_lines, read_events
+from contentcast.language import parse_predicate
+from contentcast.matching import Scan
+from contentcast.model import ContentcastError, EventBatch, EventError, Space, SpaceError, from_json_lines, read_events
+from contentcast.model.events import event_files
 from contentcast.model.events.rows import DEEPEST
 from contentcast.model.space import Attribute
 
@@ -257,3 +262,43 @@ def test_the_last_moment_is_one() -> None:
     assert EventBatch.from_dicts(LEVELS, [{"at": last}]).to_dicts() == [{"at": last}]
     assert EventBatch.from_arrow(LEVELS, pa.table({"at": pa.array([BEYOND_US - 1], US)})).to_dicts() == [{"at": last}]
     assert sys.getrecursionlimit() >= 1_000
+
+
+def test_the_oracle_refuses_it_too() -> None:
+    """Before, it matched an event that no index takes."""
+    scan = Scan(LEVELS)
+    scan.add(1, parse_predicate(LEVELS, "level > 3"))
+    assert scan.match({"level": 5}) == [1]
+    for event in ({"level": 50}, {"level": "five"}, {"lvl": 5}):
+        with pytest.raises(EventError):
+            scan.match(event)
+
+
+def test_a_line_of_many_blocks_is_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Added piece by piece, a line of a gigabyte took over 17 s."""
+    monkeypatch.setattr(event_files, "BLOCK_BYTES", 4)
+    content = b'\xef\xbb\xbf{"issue": "' + b"x" * 5_000 + b'"}\r\n\n{"price": 1}\n{"volume": 2}'
+    blocks = list(event_files.line_blocks(io.BytesIO(content), 10_000))
+    lines = [line for block in blocks for line in block if line.strip()]
+    assert lines == [b'{"issue": "' + b"x" * 5_000 + b'"}', b'{"price": 1}', b'{"volume": 2}']
+
+
+def test_a_sample_is_no_pipe(tmp_path: Path) -> None:
+    """Before, looking at one waited for ever."""
+    os.mkfifo(tmp_path / "events.jsonl")
+    with pytest.raises(ContentcastError, match="is a pipe, not a file"):
+        Space.infer(tmp_path / "events.jsonl")
+
+
+def test_a_sample_of_a_small_parquet_file_takes_few_of_its_gigabytes(tmp_path: Path) -> None:
+    """A child with 1.5 GB more than it has looks at 2 GB of lists; before, Arrow asked for all of them."""
+    pq.write_table(pa.table({"tags": pa.array([["x" * 50_000] * 20] * 2_000)}), tmp_path / "events.parquet")
+    looking = f"""
+import pyarrow, pyarrow.parquet, resource
+from contentcast.model import Space
+has = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (has + 3 * 2**29, has + 3 * 2**29))
+print(Space.infer({str(tmp_path / "events.parquet")!r})["tags"].kind)
+"""
+    done = subprocess.run([sys.executable, "-c", looking], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "list of string", done.stderr[-2000:]
