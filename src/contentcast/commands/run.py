@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from contentcast.commands.match import match
+from contentcast.commands.matching.account import summary as matched
+from contentcast.commands.matching.inputs import inputs
+from contentcast.commands.matching.on_spark import Wanted, Where, check_stream_out, match_on_spark
 from contentcast.commands.run_broker import follow_broker
 from contentcast.commands.run_broker import summary as delivered
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
@@ -25,7 +27,7 @@ from contentcast.commands.shared.interrupts import interruptible
 from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.commands.shared.settings import is_address
-from contentcast.model import ContentcastError
+from contentcast.model import ContentcastError, Space
 from contentcast.progress_lines import lines
 
 if TYPE_CHECKING:
@@ -106,22 +108,7 @@ def run(
         typer.echo(json.dumps(totals) if as_json else delivered(totals))
         return
     if told is not None and stream:
-        match(
-            [],
-            told.events,
-            told.subscriptions,
-            Path(told.space),
-            folder,
-            told.to,
-            True,
-            once,
-            chosen,
-            memory,
-            told.jars,
-            told.conf,
-            force=force,
-            as_json=as_json,
-        )
+        _follow(told, folder, once, Where(chosen, memory, told.jars or [], told.conf or []), force, as_json)
         return
     if told is not None and (
         outside := [each for each in (*told.events, told.subscriptions, told.to) if is_address(each or "")]
@@ -158,6 +145,18 @@ def run(
         _show(facts, summary, folder)
     if open_report:
         typer.launch((folder / "report.html").absolute().as_uri())
+
+
+def _follow(told: RunConfig, out: Path, once: bool, where: Where, force: bool, as_json: bool) -> None:
+    """As `match --stream` with the files of the configuration."""
+    given = inputs([], told.events, told.subscriptions, Path(told.space))
+    if out.exists() and not out.is_dir():
+        raise ContentcastError(f"{out} is a file, not a folder")
+    if out.exists() and any(out.iterdir()):
+        check_stream_out(out, force)
+    check_apart(out, [*given.files, given.subscriptions, given.space], "run")
+    totals = match_on_spark(Wanted(given, Space.load(given.space), out, told.to, told.format), where, stream=True, once=once)
+    typer.echo(json.dumps(totals) if as_json else matched(totals, out))
 
 
 def _made(spark: SparkSession, size: Size | None, scenario: Taste | None, seed: int) -> Feed:

@@ -23,12 +23,12 @@ from pyspark.sql import functions as F
 
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import nearest
+from contentcast.model.events.records import Read, Reader
 from contentcast.network.named import network, placed
 from contentcast.network.named import topology as known_topology
 from contentcast.network.topology import Topology
 from contentcast.spark.delivery.one_pass import EVENT
 from contentcast.spark.ingest import Ingested, Tally, ingest, read_events
-from contentcast.spark.reading import Read, Reader
 from contentcast.spark.subscriptions.tables import GIVEN_ALREADY, ID, REASON, TEXT, FileTable
 
 DAMAGED_EVERY, DAMAGED_FIRST = 10_000, 4_321

@@ -31,15 +31,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from contentcast import __version__, catalog
+from contentcast.files.appearing import appearing
 from contentcast.hosting.ledger import LATENCY_BINS
 from contentcast.model import ContentcastError
+from contentcast.model.events.records import BAD
 from contentcast.pipeline.examples import Example, examples
 from contentcast.pipeline.feeds import EVENTS_A_TASK, Feed, kept_subscriptions
 from contentcast.pipeline.side_by_side import SideBySide, side_by_side
-from contentcast.spark.delivery.appearing import appearing
 from contentcast.spark.delivery.one_pass import EVENT, Delivered, match_and_deliver
 from contentcast.spark.learn import Learnt, learn
-from contentcast.spark.reading import BAD
 from contentcast.spark.route import route_totals
 from contentcast.spark.route_facts import Totals
 from contentcast.spark.session import quiet_loggers, session

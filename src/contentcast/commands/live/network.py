@@ -69,7 +69,7 @@ def _read(file: Path) -> dict[str, Any]:
 def _up(file: Path, protocol: str, data: Path | None) -> None:
     from contentcast.network.files import read_topology
 
-    topology = read_topology(file)
+    topology = read_topology(file, delay_attribute="none", undirected=True)  # a live link has its own delay, both ways
     if _notes(file).exists() and any(_is_ours(each) for each in _read(file)["brokers"].values()):
         raise ContentcastError(f"the network of {file} is up; contentcast network down {file} stops it")
     ports = dict(zip(topology.brokers, _free_ports(len(topology.brokers)), strict=True))
