@@ -28,6 +28,7 @@ from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.commands.shared.settings import is_address
 from contentcast.model import ContentcastError, Space
+from contentcast.model.errors import counted
 from contentcast.progress_lines import lines
 
 if TYPE_CHECKING:
@@ -295,7 +296,9 @@ def _show(facts: Facts, summary: dict[str, Any], out: Path) -> None:
         console.print(facts.side_by_side.sentence(), highlight=False, soft_wrap=True)
         console.print(_side_by_side(facts.side_by_side))
     if facts.routes:
-        console.print(f"All {facts.events:,} events and {facts.subscriptions:,} subscriptions:", highlight=False)
+        console.print(
+            f"All {counted(facts.events, 'event')} and {counted(facts.subscriptions, 'subscription')}:", highlight=False
+        )
         console.print(_table(facts))
     for line in _lines(facts, summary, out):
         console.print(line, highlight=False, soft_wrap=True)
@@ -307,7 +310,7 @@ def _side_by_side(found: SideBySide) -> Any:
 
     from contentcast.pipeline.side_by_side import HEADINGS, NARROW, shown
 
-    title = f"All systems on {found.events:,} events and {found.subscriptions:,} subscriptions"
+    title = f"All systems on {counted(found.events, 'event')} and {counted(found.subscriptions, 'subscription')}"
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, title=title, title_justify="left")
     for at, heading in enumerate(HEADINGS[:NARROW]):
         table.add_column(heading, justify="right" if at else "left", no_wrap=not at)
@@ -351,11 +354,12 @@ def _lines(facts: Facts, summary: dict[str, Any], out: Path) -> Iterator[str]:
             yield f"~ {row['protocol']}: routed with one event in {round(facts.events / row['events'])}, and scaled to all."
     if summary["not routed"]:
         yield f"Nothing was routed: {summary['not routed']}."
-    bad = f" ({facts.bad:,} bad records in {out / 'quarantine'})" if facts.bad else ""
+    bad = f" ({counted(facts.bad, 'bad record')} in {out / 'quarantine'})" if facts.bad else ""
     refused = f" ({facts.refused:,} refused, in {out / 'refused'})" if facts.refused else ""
-    yield f"{facts.events:,} events{bad} met {facts.subscriptions:,} subscriptions{refused}:"
+    yield f"{counted(facts.events, 'event')}{bad} met {counted(facts.subscriptions, 'subscription')}{refused}:"
+    found = counted(summary["matches"], "match", "matches")
     yield (
-        f"{summary['matches']:,} matches in {out / 'deliveries'}, {summary['events/s']:,} events/s matched and delivered; "
+        f"{found} in {out / 'deliveries'}, {summary['events/s']:,} events/s matched and delivered; "
         f"{sum(facts.took_s.values()):,.0f} s in all."
     )
     yield f"The report is {out / 'report.html'}."

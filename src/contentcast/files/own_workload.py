@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from contentcast.files.open_events import open_events
 from contentcast.files.subscription_table import ID, REASON, TEXT, FileTable, check_table
 from contentcast.language import parse_many
-from contentcast.model.errors import ContentcastError, nearest
+from contentcast.model.errors import ContentcastError, counted, nearest
 from contentcast.model.space import Space
 from contentcast.network.topology import Topology
 from contentcast.workload.contract import Interests, Scenario
@@ -67,7 +67,7 @@ def own_workload(
     told: list[str] = []
     records, bad, entered = _events(events, space, network, publisher, told)
     if bad:
-        told.append(f"{_counted(bad, 'record')} left out: no events of {space.name}")
+        told.append(f"{counted(bad, 'record')} left out: no events of {space.name}")
     wanted = _rules(Path(rules), space, network, told)
     if not records.num_rows or not wanted.num_rows:
         raise ContentcastError(f"there is no {'event' if not records.num_rows else 'rule'} to simulate; " + "; ".join(told))
@@ -97,7 +97,7 @@ def _events(
     keep = _known(column, network)
     if not pc.all(keep).as_py():
         left = table.num_rows - pc.sum(keep).as_py()
-        told.append(f"{_counted(left, 'event')} left out: the network has no broker {_first_unknown(column, keep)}")
+        told.append(f"{counted(left, 'event')} left out: the network has no broker {_first_unknown(column, keep)}")
         table, column = table.filter(keep), column.filter(keep)
     return table, bad, _one(column.cast(pa.string()))
 
@@ -109,7 +109,7 @@ def _rules(path: Path, space: Space, network: Topology, told: list[str]) -> pa.T
     refused = checked.refuse(errors)
     if refused.num_rows:
         first = refused.slice(0, 1).to_pylist()[0]
-        told.append(f"{_counted(refused.num_rows, 'rule')} refused, the first {first[ID]}: {first[REASON].splitlines()[0]}")
+        told.append(f"{counted(refused.num_rows, 'rule')} refused, the first {first[ID]}: {first[REASON].splitlines()[0]}")
     table = checked.columns.append_column(TEXT, checked.texts)
     table = table.take(pa.array(np.setdiff1d(np.arange(len(table)), np.array(sorted(errors), np.int64))))
     if BROKER not in table.column_names:
@@ -118,7 +118,7 @@ def _rules(path: Path, space: Space, network: Topology, told: list[str]) -> pa.T
     keep = _known(table[BROKER], network)
     if not pc.all(keep).as_py():
         left = table.num_rows - pc.sum(keep).as_py()
-        told.append(f"{_counted(left, 'rule')} left out: the network has no broker {_first_unknown(table[BROKER], keep)}")
+        told.append(f"{counted(left, 'rule')} left out: the network has no broker {_first_unknown(table[BROKER], keep)}")
         table = table.filter(keep)
     if SUBSCRIBER not in table.column_names:
         named = pc.binary_join_element_wise(pa.scalar("subscriber"), table[ID].cast(pa.string()), "-")
@@ -140,7 +140,3 @@ def _in_turn(network: Topology, rows: int) -> pa.Array:
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([pa.array([], column.type), *column.chunks])
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

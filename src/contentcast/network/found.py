@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from contentcast.model.errors import nearest
+from contentcast.model.errors import counted, nearest
 from contentcast.network.topology import DEFAULT_DELAY_S, Link, TopologyError
 
 DELAY, BANDWIDTH = "delay_ms", "bandwidth"
@@ -66,8 +66,8 @@ def settled(path: str, given: Iterable[Found], delay_attribute: str | None, undi
             continue
         yield each._replace(delay_s=_seconds(each, name or "", told, unit))
     if lacking and delay_attribute != NO_DELAY:
-        links_say = "1 link says" if lacking == 1 else f"{lacking:,} links say"
-        log.warning("%s: %s no delay (%s); each has %g ms", path, links_say, name or DELAY, 1000 * DEFAULT_DELAY_S)
+        said = f"{counted(lacking, 'link')} {'says' if lacking == 1 else 'say'}"
+        log.warning("%s: %s no delay (%s); each has %g ms", path, said, name or DELAY, 1000 * DEFAULT_DELAY_S)
 
 
 def _attribute(path: str, links: list[Found], asked: str | None) -> tuple[str | None, str]:

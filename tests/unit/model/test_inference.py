@@ -201,7 +201,7 @@ def test_match_without_a_space_says_how_to_make_one(tmp_path: Path) -> None:
     (tmp_path / "rules.csv").write_text("subscription,predicate\n1,TRUE\n")
     asked = ["match", "--events", "a.jsonl", "--subscriptions", str(tmp_path / "rules.csv")]
     run = CliRunner().invoke(app, asked)
-    assert "match: add --space, or the folder where they are; `contentcast space a.jsonl` makes one" in run.output
+    assert "match: add --space, or name the folder where they are; `contentcast space a.jsonl` makes one" in run.output
     run = CliRunner().invoke(app, [*asked, "--space", "no.toml", "--out", "x"])
     assert "there is no space file no.toml; `contentcast space a.jsonl --out no.toml` makes one" in run.output
 

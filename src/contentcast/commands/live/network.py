@@ -26,6 +26,7 @@ import typer
 
 from contentcast.commands.live.options import run_loop
 from contentcast.model import ContentcastError
+from contentcast.model.errors import counted
 
 START_LIMIT_S: Final = 60.0
 STOP_LIMIT_S: Final = 15.0
@@ -189,7 +190,7 @@ def _down(file: Path, as_json: bool) -> int:
     brokers = _read(file)["brokers"]
     stopped = _stop(brokers)
     _notes(file).unlink(missing_ok=True)
-    typer.echo(json.dumps({"stopped": stopped}) if as_json else f"{len(stopped)} brokers stopped")
+    typer.echo(json.dumps({"stopped": stopped}) if as_json else f"{counted(len(stopped), 'broker')} stopped")
     return 0
 
 

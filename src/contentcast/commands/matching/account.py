@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import typer
 
+from contentcast.model.errors import counted
+
 NOTHING_USABLE: Final = 1
 MATCHES, QUARANTINE, REFUSED, COUNTS = "matches", "quarantine", "refused", "counts"
 
@@ -41,11 +43,6 @@ def summary(totals: dict[str, Any], out: Path | None) -> str:
         f"{counted(totals['events'], 'event')}{said_bad} met {counted(totals['subscriptions'], 'subscription')}{said_refused}: "
         f"{found}, {totals['events/s']:,} events/s."
     )
-
-
-def counted(number: int, what: str) -> str:
-    """1 event, 2 events."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def exit_code(totals: dict[str, Any]) -> int:

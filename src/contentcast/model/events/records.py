@@ -96,12 +96,13 @@ class Columns:
         arrays = [(events.records if name in self.space else kept).column(name) for name in self.schema.names]
         yield Read(
             pa.RecordBatch.from_arrays(arrays, schema=self.schema),
-            [Bad.of(each, _as_json(batch, each.event), None) for each in events.rejected],
-            [Bad.of(each, _as_json(batch, each.event), None) for each in events.left_out],
+            [Bad.of(each, as_json(batch, each.event), None) for each in events.rejected],
+            [Bad.of(each, as_json(batch, each.event), None) for each in events.left_out],
         )
 
 
-def _as_json(batch: pa.RecordBatch, row: int) -> str:
+def as_json(batch: pa.RecordBatch, row: int) -> str:
+    """One row of a table as a record to show."""
     return json.dumps(
         {name: _value(batch.column(name)[row]) for name in batch.schema.names}, default=_spelled, ensure_ascii=False
     )

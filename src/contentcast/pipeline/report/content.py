@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from contentcast.model.errors import counted
 from contentcast.pipeline.report.charts import NONE, Bin, Cell, histogram, percent, plain_table, short, table, text
 
 if TYPE_CHECKING:
@@ -154,14 +155,15 @@ def aside_section(facts: Facts) -> str:
     if facts.bad:
         rows = [[text(row["attribute"] or ""), text(row["reason"])] for row in facts.quarantined[:SHOWN]]
         made = plain_table([("attribute", "text"), ("why", "text")], rows)
-        parts.append(f"<div><h3>{facts.bad:,} records that are no events</h3>{made}</div>")
+        said = "1 record that is no event" if facts.bad == 1 else f"{facts.bad:,} records that are no events"
+        parts.append(f"<div><h3>{said}</h3>{made}</div>")
     if facts.refused:
         rows = [
             [text(row["subscription"]), f"<code>{text(row['predicate'])}</code><br>{text(str(row['reason']).splitlines()[0])}"]
             for row in facts.refusals[:SHOWN]
         ]
         made = plain_table([("id", "text"), ("what it says, and why not", "text")], rows)
-        parts.append(f"<div><h3>{facts.refused:,} subscriptions that cannot be read</h3>{made}</div>")
+        parts.append(f"<div><h3>{counted(facts.refused, 'subscription')} refused</h3>{made}</div>")
     if not parts:
         return ""
     return (
