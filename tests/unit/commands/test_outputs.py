@@ -174,4 +174,4 @@ def test_a_stream_that_was_killed_while_it_started_can_be_started_again(spark: S
     assert not Path("out/matches/_contentcast/stream").exists()
     again = CliRunner().invoke(app, words, prog_name="contentcast")
     assert again.exit_code == 0, again.stderr
-    assert again.stdout.startswith("1 events met 1 subscriptions: 1 pairs in out/matches")
+    assert again.stdout.startswith("1 event met 1 subscription: 1 pair in out/matches")
