@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import contentcast as cc
 from contentcast.cli import app
+from contentcast.model.values.kinds import KINDS_SAID
 
 EVENTS = [
     {
@@ -297,7 +298,7 @@ def test_lists_that_cannot_be_attributes_say_why() -> None:
         "nested": "is a list of lists",
         "either": "is 1 list and 1 int",
         "large": "is a list, and is 1 int beyond 64 bits",
-        "raw": "is a list of bytes, which is no kind of ours",
+        "raw": f"is a list of bytes, but {KINDS_SAID}",
         "items.inner": "is a list inside a list of objects",
         "items.gone": "has nothing but nulls in every event that was looked at",
         "part": "is a list of 1 int and 1 object",
