@@ -174,7 +174,16 @@ def _own(spark: SparkSession, told: RunConfig, largest_part: bool) -> Feed:
     from contentcast.pipeline.feeds import Files, own_feed
 
     files = Files(
-        told.space, told.events, told.subscriptions, told.format, told.topology, told.publisher, told.entry, largest_part
+        told.space,
+        told.events,
+        told.subscriptions,
+        told.format,
+        told.topology,
+        told.publisher,
+        told.entry,
+        largest_part,
+        told.delay_attribute,
+        told.undirected,
     )
     return own_feed(spark, files, f"contentcast run --config {told.path}")
 

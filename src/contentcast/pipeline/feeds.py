@@ -51,6 +51,8 @@ class Files:
     publisher: str | None = None
     entry: str | None = None
     largest_part: bool = False
+    delay_attribute: str | None = None
+    undirected: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,14 @@ def own_feed(spark: SparkSession, files: Files, told: str) -> Feed:
             f"{files.subscriptions}: routing wants ints as ids of subscriptions, and here they are texts; `contentcast match` "
             "takes texts, or number them"
         )
-    topology = known_topology(files.topology, largest_part=files.largest_part) if files.topology else None
+    topology = None
+    if files.topology:
+        topology = known_topology(
+            files.topology,
+            largest_part=files.largest_part,
+            delay_attribute=files.delay_attribute,
+            undirected=files.undirected,
+        )
     publisher, why = _publisher(files, columns, table, topology)
     misplaced = None
     if topology is not None and publisher is not None:

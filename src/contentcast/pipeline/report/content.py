@@ -32,10 +32,11 @@ def distributions_section(facts: Facts) -> str:
     subscriptions = histogram(_rate_bins(rates), "events that match", "subscriptions")
     return (
         '<section><h2>Who wants what</h2><div class="two">'
-        f'<div><h3>How many subscriptions an event satisfies</h3>{events}<p class="small quiet">'
-        f"{facts.delivered.matches / facts.events:,.1f} in the mean; {unwanted}.</p></div>"
-        f'<div><h3>How many events a subscription gets</h3>{subscriptions}<p class="small quiet">Half of the subscriptions get '
-        f"{median:,.0f} or fewer of {facts.events:,} events; {facts.learnt.plan.idle:,} get none.</p></div></div></section>"
+        f'<div><h3>How many subscriptions an event satisfies</h3>{events}<p class="small quiet">A bar counts the events that '
+        f"this many subscriptions want: {facts.delivered.matches / facts.events:,.1f} in the mean; {unwanted}.</p></div>"
+        f'<div><h3>How many events a subscription gets</h3>{subscriptions}<p class="small quiet">A bar counts '
+        f"the subscriptions that get this many events. Half of them get {median:,.0f} or fewer of {facts.events:,} events; "
+        f"{facts.learnt.plan.idle:,} get none.</p></div></div></section>"
     )
 
 
