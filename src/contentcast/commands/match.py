@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from contentcast.commands.matching.account import COUNTS, exit_code, summary, tell_counts
-from contentcast.commands.matching.inputs import Inputs, inputs, on_spark
+from contentcast.commands.matching.inputs import Inputs, check_format, inputs, on_spark
 from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
 from contentcast.commands.shared.outputs import check_apart
 from contentcast.model import ContentcastError, Space
@@ -81,6 +81,7 @@ def match(
     needs_spark = {"--stream": stream, "--to": to, "--master": master, "--memory": memory, "--jars": jars, "--conf": conf}
     by_spark = on_spark(given, spark, needs_spark, told_format)
     out = _checked_out(out, given, stream, force, by_spark)
+    check_format(given, told_format, stream)
     known = Space.load(given.space)
     if by_spark:
         from contentcast.commands.matching.on_spark import Wanted, Where, match_on_spark

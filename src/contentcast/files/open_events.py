@@ -15,13 +15,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from glob import glob
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
-from contentcast.model.errors import ContentcastError, EventError, nearest
+from contentcast.model.errors import ContentcastError, EventError
 from contentcast.model.events.event_files import COMPRESSIONS, STDIN, format_of, open_bytes
 from contentcast.model.events.intake import How, Intake
 from contentcast.model.events.records import (
@@ -47,6 +48,8 @@ PIECE_BYTES: Final = 4 * 2**20
 PIECE_ROWS: Final = 65_536
 LONGEST_LINE: Final = 64 * 2**20
 HEADER_BYTES: Final = 65_536
+SLIP: Final = 0.8
+"""How alike two names of files are (by difflib) so that one may be a slip of the other."""
 _LINES_OF_FILES: Final = pa.schema([pa.field(FILE, pa.string())])
 
 
@@ -111,33 +114,31 @@ def check_there(given: Sequence[str]) -> None:
             if "{" not in each and not glob(each, recursive=True):
                 raise EventError(f"no file has a name like {each}")
         else:
-            beside = [str(path.parent / other.name) for other in path.parent.iterdir()] if path.parent.is_dir() else []
-            near = nearest(each, beside)
-            raise EventError(f"there is no event file {each}{near if 'did you mean' in near else ''}")
+            beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+            near = get_close_matches(path.name, beside, n=1, cutoff=SLIP)
+            meant = f"; did you mean {str(path.parent / near[0])!r}?" if near else ""
+            raise EventError(f"there is no event file {each}{meant}")
 
 
 def files_of(given: Sequence[str], format: str | None) -> list[Path]:
     """All files that are meant, patterns and folders opened; of a folder those of the format, if it is told."""
     check_there(given)
     found: list[Path] = []
-    for each in given:
-        path = Path(each)
+    for path in (Path(name) for each in given for name in sorted(_found(each))):
         if path.is_dir():
             inside = [one for one in sorted(path.rglob("*")) if one.is_file() and not _hidden(one, path)]
             found += [one for one in inside if format is None or FORMATS.get(_ending(one)) == format]
-        elif path.exists():
-            found.append(path)
         else:
-            found += [Path(one) for one in sorted(glob(each, recursive=True)) if Path(one).is_file()]
+            found.append(path)
     if not found:
         raise EventError(f"there are no events in {', '.join(given)} yet")
     return found
 
 
 def endings(paths: Sequence[str]) -> set[str]:
-    """Of the files, or of those in the folder; of a packed file both endings."""
+    """Of the files, of those in a folder, of those that a pattern finds; of a packed file both endings."""
     seen: set[str] = set()
-    for each in paths:
+    for each in (found for given in paths for found in _found(given)):
         folder = Path(each)
         inside = folder.rglob("*") if "://" not in each and folder.is_dir() else [folder]
         for path in inside:
@@ -145,6 +146,12 @@ def endings(paths: Sequence[str]) -> set[str]:
                 packed = path.suffix.lower() in COMPRESSIONS
                 seen.add("".join(path.suffixes[-2:] if packed else path.suffixes[-1:]).lower())
     return seen
+
+
+def _found(given: str) -> list[str]:
+    """What a pattern finds, or the name itself; a pattern may say the ending as well (`*.csv`), and Spark knows some more."""
+    is_pattern = any(letter in given for letter in "*?[") and "://" not in given and not Path(given).exists()
+    return (glob(given, recursive=True) if is_pattern else []) or [given]
 
 
 def format_of_files(paths: Sequence[str], stream: bool = False) -> str:

@@ -88,7 +88,7 @@ def test_files_of_all_kinds(ending: str) -> None:
             path.write_bytes(pa.compress(text.encode(), "zstd", asbytes=True))
         else:
             path.write_text(text)
-    for given in (["in"], [f"in/*.{ending}"], [f"in/0.{ending}", f"in/1.{ending}"]):
+    for given in (["in"], ["in/*"], [f"in/*.{ending}"], [f"in/0.{ending}", f"in/1.{ending}"]):
         ended = match(*given, "--out", "-")
         assert (ended.exit_code, pairs(ended.stdout)) == (0, PAIRS), ended.stderr
 

@@ -92,6 +92,13 @@ def _inside(folder: Path, name: str) -> Path:
     return found[0]
 
 
+def check_format(given: Inputs, format: str | None, stream: bool) -> None:
+    """Before anything is started: do the endings say how the events are written?"""
+    local = [each for each in given.files if each != STDIN and "://" not in each]
+    if format is None and local:
+        format_of_files(local, stream)
+
+
 def on_spark(given: Inputs, wanted: bool | None, spark_only: Mapping[str, object], format: str | None) -> bool:
     """Whether Spark does it. `spark_only`: options that only Spark has, with what was given for them."""
     told = [name for name, value in spark_only.items() if value]
@@ -100,8 +107,6 @@ def on_spark(given: Inputs, wanted: bool | None, spark_only: Mapping[str, object
         raise ContentcastError(f"match: {(told or outside)[0]} needs Spark; leave out --no-spark")
     if wanted is not None or told or outside or format == "delta":
         return wanted is not False
-    if format is None and STDIN not in given.events:
-        format_of_files(given.files)
     if given.bytes <= HERE_BYTES:
         return False
     if find_spec("pyspark") is None:
