@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     header = list(rows[0])
     cells = [[("" if row[name] is None else str(row[name])) for name in header] for row in rows]
     cells[7][header.index("price")] = "much"
-    (where / "events.csv").write_text("\n".join(",".join(each) for each in [header, *cells]) + "\n")
+    with (where / "events.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([header, *cells])
     wanted = pa.Table.from_batches([market.subscriptions(RULES)])
     predicates = wanted["predicate"].to_pylist()
     predicates[3] = "prise < 5"
