@@ -104,7 +104,7 @@ def test_what_cannot_be_ingested(spark: SparkSession, tmp_path: Path) -> None:
         read_events(spark, tmp_path / "gone.parquet", TRADES)
     (tmp_path / "a.jsonl").touch()
     (tmp_path / "b.csv").touch()
-    with pytest.raises(ContentcastError, match=r"files end in .csv, .jsonl; say which format"):
+    with pytest.raises(ContentcastError, match=r"files of one format at a time, and these end in .csv, .jsonl"):
         read_events(spark, tmp_path, TRADES)
     with pytest.raises(ContentcastError, match="the column issue comes twice"):
         ingest(spark.createDataFrame([("a", "b")], "issue string, x string").toDF("issue", "issue"), TRADES).good.collect()

@@ -17,6 +17,7 @@ import typer
 
 from contentcast.commands.shared.outputs import check_apart
 from contentcast.model import ContentcastError, Space
+from contentcast.model.errors import counted
 
 if TYPE_CHECKING:
     from contentcast.rules.files import GivenRule, Translated
@@ -156,4 +157,4 @@ def _tell(found: Translated, as_json: bool, refused: Path | None) -> None:
         typer.echo(
             f"... and {more:,} more; {f'all are in {refused}' if refused else '--refused FILE writes them all'}", err=True
         )
-    typer.echo(f"{count:,} rules: {len(found.done):,} translated, {len(found.refused):,} refused", err=True)
+    typer.echo(f"{counted(count, 'rule')}: {len(found.done):,} translated, {len(found.refused):,} refused", err=True)

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from contentcast.commands.match import match
+from contentcast.commands.matching.account import summary as matched
+from contentcast.commands.matching.inputs import inputs
+from contentcast.commands.matching.on_spark import Wanted, Where, check_stream_out, match_on_spark
 from contentcast.commands.run_broker import follow_broker
 from contentcast.commands.run_broker import summary as delivered
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
@@ -25,7 +27,8 @@ from contentcast.commands.shared.interrupts import interruptible
 from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.commands.shared.settings import is_address
-from contentcast.model import ContentcastError
+from contentcast.model import ContentcastError, Space
+from contentcast.model.errors import counted
 from contentcast.progress_lines import lines
 
 if TYPE_CHECKING:
@@ -106,22 +109,7 @@ def run(
         typer.echo(json.dumps(totals) if as_json else delivered(totals))
         return
     if told is not None and stream:
-        match(
-            [],
-            told.events,
-            told.subscriptions,
-            Path(told.space),
-            folder,
-            told.to,
-            True,
-            once,
-            chosen,
-            memory,
-            told.jars,
-            told.conf,
-            force=force,
-            as_json=as_json,
-        )
+        _follow(told, folder, once, Where(chosen, memory, told.jars or [], told.conf or []), force, as_json)
         return
     if told is not None and (
         outside := [each for each in (*told.events, told.subscriptions, told.to) if is_address(each or "")]
@@ -160,6 +148,18 @@ def run(
         typer.launch((folder / "report.html").absolute().as_uri())
 
 
+def _follow(told: RunConfig, out: Path, once: bool, where: Where, force: bool, as_json: bool) -> None:
+    """As `match --stream` with the files of the configuration."""
+    given = inputs([], told.events, told.subscriptions, Path(told.space))
+    if out.exists() and not out.is_dir():
+        raise ContentcastError(f"{out} is a file, not a folder")
+    if out.exists() and any(out.iterdir()):
+        check_stream_out(out, force)
+    check_apart(out, [*given.files, given.subscriptions, given.space], "run")
+    totals = match_on_spark(Wanted(given, Space.load(given.space), out, told.to, told.format), where, stream=True, once=once)
+    typer.echo(json.dumps(totals) if as_json else matched(totals, out))
+
+
 def _made(spark: SparkSession, size: Size | None, scenario: Taste | None, seed: int) -> Feed:
     from dataclasses import replace
 
@@ -174,7 +174,16 @@ def _own(spark: SparkSession, told: RunConfig, largest_part: bool) -> Feed:
     from contentcast.pipeline.feeds import Files, own_feed
 
     files = Files(
-        told.space, told.events, told.subscriptions, told.format, told.topology, told.publisher, told.entry, largest_part
+        told.space,
+        told.events,
+        told.subscriptions,
+        told.format,
+        told.topology,
+        told.publisher,
+        told.entry,
+        largest_part,
+        told.delay_attribute,
+        told.undirected,
     )
     return own_feed(spark, files, f"contentcast run --config {told.path}")
 
@@ -296,7 +305,9 @@ def _show(facts: Facts, summary: dict[str, Any], out: Path) -> None:
         console.print(facts.side_by_side.sentence(), highlight=False, soft_wrap=True)
         console.print(_side_by_side(facts.side_by_side))
     if facts.routes:
-        console.print(f"All {facts.events:,} events and {facts.subscriptions:,} subscriptions:", highlight=False)
+        console.print(
+            f"All {counted(facts.events, 'event')} and {counted(facts.subscriptions, 'subscription')}:", highlight=False
+        )
         console.print(_table(facts))
     for line in _lines(facts, summary, out):
         console.print(line, highlight=False, soft_wrap=True)
@@ -308,7 +319,7 @@ def _side_by_side(found: SideBySide) -> Any:
 
     from contentcast.pipeline.side_by_side import HEADINGS, NARROW, shown
 
-    title = f"All systems on {found.events:,} events and {found.subscriptions:,} subscriptions"
+    title = f"All systems on {counted(found.events, 'event')} and {counted(found.subscriptions, 'subscription')}"
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, title=title, title_justify="left")
     for at, heading in enumerate(HEADINGS[:NARROW]):
         table.add_column(heading, justify="right" if at else "left", no_wrap=not at)
@@ -352,11 +363,12 @@ def _lines(facts: Facts, summary: dict[str, Any], out: Path) -> Iterator[str]:
             yield f"~ {row['protocol']}: routed with one event in {round(facts.events / row['events'])}, and scaled to all."
     if summary["not routed"]:
         yield f"Nothing was routed: {summary['not routed']}."
-    bad = f" ({facts.bad:,} bad records in {out / 'quarantine'})" if facts.bad else ""
+    bad = f" ({counted(facts.bad, 'bad record')} in {out / 'quarantine'})" if facts.bad else ""
     refused = f" ({facts.refused:,} refused, in {out / 'refused'})" if facts.refused else ""
-    yield f"{facts.events:,} events{bad} met {facts.subscriptions:,} subscriptions{refused}:"
+    yield f"{counted(facts.events, 'event')}{bad} met {counted(facts.subscriptions, 'subscription')}{refused}:"
+    found = counted(summary["matches"], "match", "matches")
     yield (
-        f"{summary['matches']:,} matches in {out / 'deliveries'}, {summary['events/s']:,} events/s matched and delivered; "
+        f"{found} in {out / 'deliveries'}, {summary['events/s']:,} events/s matched and delivered; "
         f"{sum(facts.took_s.values()):,.0f} s in all."
     )
     yield f"The report is {out / 'report.html'}."

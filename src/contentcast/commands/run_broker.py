@@ -21,6 +21,7 @@ from contentcast.commands.run_config import RunConfig
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import leave_out, overhearing
 from contentcast.model import ContentcastError, Space
+from contentcast.model.errors import counted
 from contentcast.progress_lines import lines
 
 STREAM: Final = "_stream"
@@ -149,6 +150,6 @@ class _Following:
 def summary(totals: dict[str, Any]) -> str:
     refused = f" ({totals['bad predicates']:,} more refused, in {totals['out']}/{REFUSED})" if totals["bad predicates"] else ""
     return (
-        f"{totals['events']:,} events met {totals['subscriptions']:,} subscriptions{refused}: "
+        f"{counted(totals['events'], 'event')} met {counted(totals['subscriptions'], 'subscription')}{refused}: "
         f"{totals['pairs']:,} deliveries to the space {totals['deliveries']} at {totals['broker']}."
     )

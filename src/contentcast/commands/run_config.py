@@ -24,6 +24,8 @@ events = ["market/events.parquet"]                # files, folders or patterns: 
 subscriptions = "market/subscriptions.parquet"    # subscription (int), predicate (text), subscriber, broker
 
 topology = "tree:3x3"                             # or a .graphml, .json or .edges file; without it nothing is routed
+# delay_attribute = "weight"                      # of the file's links: the delay in ms, if it is not called delay_ms
+# undirected = true                               # the edges of the file's directed graph are links both ways
 entry = "b1"                                      # the broker where all events enter ...
 # publisher = "exchange_broker"                   # ... or the column that says it for each event
 
@@ -53,6 +55,8 @@ class RunConfig:
     events: list[str]
     subscriptions: str
     topology: str | None = None
+    delay_attribute: str | None = None
+    undirected: bool = False
     publisher: str | None = None
     entry: str | None = None
     protocols: list[str] | None = None
@@ -68,6 +72,7 @@ class RunConfig:
 
 
 MOST_BYTES: Final = 2**20
+SWITCHES: Final = ("undirected",)
 LISTS: Final = ("events", "protocols", "jars", "conf")
 NEEDED: Final = ("space", "events", "subscriptions")
 
@@ -111,6 +116,10 @@ def _checked(path: Path, name: str, value: Any) -> Any:
         if not isinstance(listed, list) or not listed or not all(isinstance(each, str) and each for each in listed):
             raise ContentcastError(f"{path}: {name} is a list of texts, got {value!r}")
         return listed
+    if name in SWITCHES:
+        if not isinstance(value, bool):
+            raise ContentcastError(f"{path}: {name} is true or false, got {value!r}")
+        return value
     if not isinstance(value, str) or not value:
         raise ContentcastError(f"{path}: {name} is a text, got {value!r}")
     return value

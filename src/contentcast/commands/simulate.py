@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,22 +15,52 @@ from contentcast.commands.shared.progress import progress
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
+    from contentcast.files.own_workload import OwnWorkload
     from contentcast.network.ring_picture import Stand
-    from contentcast.simulation.trial import Outcome
+    from contentcast.network.topology import Topology
+    from contentcast.simulation.trial import Outcome, Trial
+
+USUALLY: Final = 1_000
+"""Events and subscriptions of a scenario."""
 
 
 def simulate(
     scenario: Annotated[str, typer.Option(help="Who wants what: a scenario of `workload --list`.")] = "gryphon",
+    events_from: Annotated[
+        list[str] | None, typer.Option(metavar="FILES", help="Your own events, instead of a scenario.", show_default=False)
+    ] = None,
+    rules: Annotated[
+        Path | None, typer.Option(help="With --events-from: the table of your rules, or .txt.", show_default=False)
+    ] = None,
+    space: Annotated[
+        Path | None, typer.Option(help="With --events-from: the space of your events.", show_default=False)
+    ] = None,
+    publisher: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="With --events-from: the broker where an event enters.", show_default="publisher"),
+    ] = None,
     topology: Annotated[
         str, typer.Option(metavar="NAME|FILE", help="gryphon-39, star:500, or .graphml, .json, .edges.", show_default="its own")
     ] = "",
+    delay_attribute: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of a file's links: the delay in ms; NAME:s, or none.", show_default="delay_ms"),
+    ] = None,
+    undirected: Annotated[
+        bool, typer.Option("--undirected", help="The edges of a file's directed graph are links both ways.")
+    ] = False,
     largest_part: Annotated[
         bool, typer.Option("--largest-part", help="Of a file's network that is not connected, the largest part.")
     ] = False,
     protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="all")] = None,
-    events: Annotated[int, typer.Option(min=1, help="How many events.")] = 1_000,
-    subscriptions: Annotated[int, typer.Option(min=0, help="How many subscriptions.")] = 1_000,
+    events: Annotated[int | None, typer.Option(min=1, help="How many events.", show_default="1,000; own: all")] = None,
+    subscriptions: Annotated[
+        int | None, typer.Option(min=0, help="How many subscriptions.", show_default="1,000; own: all")
+    ] = None,
     rate: Annotated[float, typer.Option(min=0.001, help="Events a second at each publishing broker.")] = 20.0,
+    rates: Annotated[
+        str | None, typer.Option(metavar="A:B:STEP", help="One rate after the other: 100:1000:100.", show_default=False)
+    ] = None,
     bursty: Annotated[bool, typer.Option("--bursty", help="In bursts, at the same rate on average.")] = False,
     loss: Annotated[float, typer.Option(min=0, max=0.9, help="Share of messages that links lose; they are sent again.")] = 0.0,
     codec: Annotated[bool, typer.Option("--codec", help="Every message as bytes and back.")] = False,
@@ -39,6 +69,10 @@ def simulate(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the scenario, or of a protocol.", show_default=False),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Tables as .csv and .parquet; with --rates a plot.", show_default=False),
+    ] = None,
     draw: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Draw the network with its load, as .svg.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
@@ -46,38 +80,95 @@ def simulate(
     from contentcast import catalog
     from contentcast.commands.shared.compiled import have_compiled
     from contentcast.commands.shared.settings import setting
+    from contentcast.commands.simulating.rates import draw_rates, rates_of, row_of, write
     from contentcast.network.named import default_network, placed
     from contentcast.network.named import topology as known_topology
     from contentcast.simulation.trial import Trial
     from contentcast.simulation.ways.links import LinkQuality
     from contentcast.warming.parts import part_of
 
+    _check_together(events_from, rules, space, publisher)
+    for folder, option in ((draw, "--draw"), (out, "--out")):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise ContentcastError(f"simulate: {folder} is a file; {option} takes a folder")
+    wanted_rates = rates_of(rates) if rates is not None else [rate]
+    if rates is not None and draw is not None:
+        raise ContentcastError("simulate: --draw shows one rate, and --rates are several; leave one out")
     names, settings = _with_options(list(dict.fromkeys(protocol or catalog.PROTOCOLS)), settings or [], scenario)
-    network = known_topology(topology or default_network(scenario), largest_part=largest_part)
-    chosen = placed(scenario, network, seed=seed, **dict(setting(each) for each in settings))
-    if draw is not None and draw.exists() and not draw.is_dir():
-        raise ContentcastError(f"simulate: {draw} is a file; --draw takes a folder")
+    named = topology or ("tree:3x3" if events_from else default_network(scenario))
+    network = known_topology(named, largest_part=largest_part, delay_attribute=delay_attribute, undirected=undirected)
+    if events_from and rules and space:
+        own = _own(events_from, rules, space, network, publisher)
+        chosen, most_events, most_rules = own.scenario, own.events, own.subscriptions
+        events, subscriptions = (
+            min(events or most_events, most_events),
+            min(most_rules if subscriptions is None else subscriptions, most_rules),
+        )
+    else:
+        chosen = placed(scenario, network, seed=seed, **dict(setting(each) for each in settings))
+        events, subscriptions = events or USUALLY, USUALLY if subscriptions is None else subscriptions
     have_compiled(part_of(names, count_steps=True))
     outcomes: list[Outcome] = []
     for name in names:
-        trial = Trial(
-            network, chosen, name, events, subscriptions, rate, bursty, seed, quality=LinkQuality(loss=loss), codec=codec
-        )
-        with progress(name, events) as advance:
-            done = 0.0
-
-            def tell(share: float, advance: Any = advance) -> None:
-                nonlocal done
-                advance(round((share - done) * events))
-                done = share
-
-            outcomes.append(trial.run(tell))
-    drawn = [_draw(outcome, draw) for outcome in outcomes] if draw is not None else []
+        for each in wanted_rates:
+            trial = Trial(
+                network, chosen, name, events, subscriptions, each, bursty, seed, quality=LinkQuality(loss=loss), codec=codec
+            )
+            outcomes.append(_played(trial, name if rates is None else f"{name} at {each:g}/s"))
+    files = [_draw(outcome, draw) for outcome in outcomes] if draw is not None else []
+    if out is not None:
+        rows = [row_of(outcome) for outcome in outcomes]
+        files += write(rows, out, "protocols" if rates is None else "rates", None if rates is None else draw_rates)
     if as_json:
-        described = [outcome.summary() | {"busiest": list(outcome.busiest())} for outcome in outcomes]
-        typer.echo(json.dumps({"topology": topology or default_network(scenario), "seed": seed, "protocols": described}))
+        described = [
+            outcome.summary()
+            | {"rate": outcome.trial.rate, "longest queue": outcome.longest_queue, "busiest share": outcome.busiest_share}
+            | {"busiest": list(outcome.busiest())}
+            for outcome in outcomes
+        ]
+        typer.echo(json.dumps({"topology": named, "seed": seed, "protocols": described}))
+    elif rates is not None:
+        _show_rates(outcomes, files)
     else:
-        _show(outcomes, drawn)
+        _show(outcomes, files)
+
+
+def _check_together(events_from: list[str] | None, rules: Path | None, space: Path | None, publisher: str | None) -> None:
+    from contentcast.files.open_events import check_there
+
+    given = {"--events-from": events_from, "--rules": rules, "--space": space}
+    lacking = [name for name, value in given.items() if not value]
+    if (len(lacking) < len(given) or publisher) and lacking:
+        raise ContentcastError(
+            f"simulate: your own events take --events-from, --rules and --space; add {' and '.join(lacking)}"
+        )
+    check_there(events_from or [])
+    for path, what in ((rules, "rule"), (space, "space")):
+        if path is not None and not path.exists():
+            raise ContentcastError(f"there is no {what} file {path}")
+
+
+def _own(events: list[str], rules: Path, space: Path, network: Topology, publisher: str | None) -> OwnWorkload:
+    from contentcast.files.own_workload import own_workload
+    from contentcast.model import Space
+    from contentcast.progress_lines import say
+
+    own = own_workload(events, rules, Space.load(space), network, publisher=publisher)
+    for line in own.told:
+        say(line)
+    return own
+
+
+def _played(trial: Trial, name: str) -> Outcome:
+    with progress(name, trial.events) as advance:
+        done = 0.0
+
+        def tell(share: float) -> None:
+            nonlocal done
+            advance(round((share - done) * trial.events))
+            done = share
+
+        return trial.run(tell)
 
 
 def _with_options(names: list[str], settings: list[str], scenario: str) -> tuple[list[str], list[str]]:
@@ -154,4 +245,24 @@ def _show(outcomes: list[Outcome], drawn: list[Path]) -> None:
         busiest.add_row(outcome.trial.protocol, ", ".join(told))
     console.print(busiest)
     for path in drawn:
+        console.print(str(path), highlight=False)
+
+
+def _show_rates(outcomes: list[Outcome], files: list[Path]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("protocol", no_wrap=True)
+    for heading in ("rate", "deliveries", "p50 ms", "p99 ms", "queue", "CPU"):
+        table.add_column(heading, justify="right")
+    for outcome in outcomes:
+        row = outcome.summary()
+        latencies = ["-" if row[each] is None else f"{1000 * row[each]:,.1f}" for each in ("p50 s", "p99 s")]
+        counts = f"{outcome.trial.rate:,g}", f"{row['deliveries']:,}"
+        table.add_row(row["protocol"], *counts, *latencies, f"{outcome.longest_queue:,}", f"{outcome.busiest_share:.0%}")
+    console.print(table)
+    for path in files:
         console.print(str(path), highlight=False)

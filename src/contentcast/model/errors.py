@@ -34,3 +34,8 @@ def nearest(name: str, known: Iterable[str], listing: str = "it has") -> str:
         return f"; did you mean {folded[close[0]]!r}?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f"; {listing} {shown}" if names else ""
+
+
+def counted(number: int, what: str, many: str | None = None) -> str:
+    """'1 event', '2 events'; `many` is the plural where it does not end in s."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {many or what + 's'}"

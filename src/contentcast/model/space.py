@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from contentcast.model.errors import ContentcastError, SpaceError, nearest
 from contentcast.model.plain_files import check_plain, once
-from contentcast.model.values.kinds import BOOL, KINDS, LISTS, Kind, Value
+from contentcast.model.values.kinds import BOOL, KINDS, KINDS_SAID, LISTS, Kind, Value
 from contentcast.model.values.ranges import Ranges
 
 MOST_BYTES: Final = 16 * 2**20
@@ -300,7 +300,7 @@ def _from_arrow(above: str, fields: Any) -> Iterator[tuple[str, str]]:
             continue
         found = _arrow_kind(type_)
         if found not in KINDS:
-            raise SpaceError(f"column {above}{field.name} is {type_}, which is no kind of ours; drop it or cast it first")
+            raise SpaceError(f"column {above}{field.name} is {type_}, but {KINDS_SAID}; drop it or cast it first")
         yield above + field.name, found
 
 
@@ -308,7 +308,7 @@ def _lists(members: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Of a list of objects: each member is a list of its own."""
     for name, kind in members:
         if f"list of {kind}" not in LISTS:
-            raise SpaceError(f"column {name} is a list of {kind}, which is no kind of ours; drop it or cast it first")
+            raise SpaceError(f"column {name} is a list of {kind}, but {KINDS_SAID}; drop it or cast it first")
         yield name, f"list of {kind}"
 
 
@@ -367,7 +367,7 @@ def _from_spark(above: str, described: Mapping[str, Any]) -> Iterator[tuple[str,
         elif isinstance(type_, Mapping) and type_.get("type") == "array" and _spark_list(type_) in LISTS:
             yield name, _spark_list(type_)
         else:
-            raise SpaceError(f"column {name} is {type_}, which is no kind of ours; drop it or cast it first")
+            raise SpaceError(f"column {name} is {type_}, but {KINDS_SAID}; drop it or cast it first")
 
 
 def _spark_list(type_: Mapping[str, Any]) -> str:

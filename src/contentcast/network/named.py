@@ -245,14 +245,24 @@ def _told(name: str, make: Callable[..., Topology], parameters: Mapping[str, Any
     return make(**parameters)
 
 
-def topology(name_or_path: str | PathLike[str], *, largest_part: bool = False, **parameters: Any) -> Topology:
+def topology(
+    name_or_path: str | PathLike[str],
+    *,
+    largest_part: bool = False,
+    delay_attribute: str | None = None,
+    undirected: bool = False,
+    **parameters: Any,
+) -> Topology:
     """A named network, or one from a file (GraphML, JSON, edge list); connected, or an error that says what is wrong.
 
-    `largest_part` takes the largest part of a file's network that is not connected.
+    `largest_part` takes the largest part of a file's network that is not connected; `delay_attribute` and `undirected` are as
+    in `read_topology`.
     """
     text = fspath(name_or_path)
     if not isinstance(name_or_path, str) or "/" in text or "\\" in text or text.lower().endswith(tuple(FILE_TYPES)):
-        return read_topology(text, largest_part=largest_part)
+        return read_topology(text, largest_part=largest_part, delay_attribute=delay_attribute, undirected=undirected)
+    if delay_attribute is not None or undirected:
+        raise TopologyError(f"{text} is a network by name; delay_attribute and undirected are of files")
     return network(text, **parameters)
 
 

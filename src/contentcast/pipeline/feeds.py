@@ -23,12 +23,12 @@ from pyspark.sql import functions as F
 
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import nearest
+from contentcast.model.events.records import Bad, Read, Reader, as_json
 from contentcast.network.named import network, placed
 from contentcast.network.named import topology as known_topology
 from contentcast.network.topology import Topology
 from contentcast.spark.delivery.one_pass import EVENT
 from contentcast.spark.ingest import Ingested, Tally, ingest, read_events
-from contentcast.spark.reading import Read, Reader
 from contentcast.spark.subscriptions.tables import GIVEN_ALREADY, ID, REASON, TEXT, FileTable
 
 DAMAGED_EVERY, DAMAGED_FIRST = 10_000, 4_321
@@ -51,6 +51,8 @@ class Files:
     publisher: str | None = None
     entry: str | None = None
     largest_part: bool = False
+    delay_attribute: str | None = None
+    undirected: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Feed:
     publisher: str | None
     unrouted: str = ""
     tasks: int = 0
+    misplaced: pa.Table | None = None
+    """Subscriptions at brokers that the topology does not have, with the reason; they take no part."""
 
     def numbered(self, good: DataFrame) -> DataFrame:
         """The events with a number each, and the broker where they enter."""
@@ -156,16 +160,26 @@ def own_feed(spark: SparkSession, files: Files, told: str) -> Feed:
             f"{files.subscriptions}: routing wants ints as ids of subscriptions, and here they are texts; `contentcast match` "
             "takes texts, or number them"
         )
-    topology = known_topology(files.topology, largest_part=files.largest_part) if files.topology else None
+    topology = None
+    if files.topology:
+        topology = known_topology(
+            files.topology,
+            largest_part=files.largest_part,
+            delay_attribute=files.delay_attribute,
+            undirected=files.undirected,
+        )
     publisher, why = _publisher(files, columns, table, topology)
+    misplaced = None
     if topology is not None and publisher is not None:
-        _check_brokers(table, topology)
+        table, misplaced = _placed(table, topology)
     if files.entry is not None and topology is not None and publisher is not None:
         topology.number(files.entry)  # or it says that there is no such broker
         read = replace(read, reader=_Entering(read.reader, files.entry))
+    elif topology is not None and publisher is not None:
+        read = replace(read, reader=_Published(read.reader, publisher, topology.brokers))
     title = f"{space.name}: {', '.join(files.events)}"
     routed = topology if publisher else None
-    return Feed(title, told, space, read, table, routed, files.topology or "", publisher, why)
+    return Feed(title, told, space, read, table, routed, files.topology or "", publisher, why, misplaced=misplaced)
 
 
 def _local(path: str) -> Path:
@@ -195,11 +209,42 @@ def _publisher(files: Files, columns: list[str], table: pa.Table, topology: Topo
     return found, "" if found else "the events do not say where they enter: publisher = 'COLUMN', or entry = 'BROKER' for all"
 
 
-def _check_brokers(table: pa.Table, topology: Topology) -> None:
-    unknown = sorted({str(each) for each in pc.unique(table["broker"]).to_pylist()} - set(topology.brokers))
-    if unknown:
-        near = nearest(unknown[0], topology.brokers)
-        raise ContentcastError(f"the topology has no broker {unknown[0]!r}, at which there are subscriptions{near}")
+def _placed(table: pa.Table, topology: Topology) -> tuple[pa.Table, pa.Table]:
+    """The subscriptions at brokers of the topology, and the others with the reason; all of them cannot be at others."""
+    brokers = table["broker"].cast(pa.string())
+    known = pc.is_in(brokers, value_set=pa.array(topology.brokers, pa.string()))
+    wrong = table.filter(pc.invert(known))
+    reasons = [_no_broker(each, topology.brokers) for each in wrong["broker"].to_pylist()]
+    if len(wrong) and len(wrong) == len(table):
+        raise ContentcastError(f"no subscription is at a broker of the topology; the first: {reasons[0]}")
+    return table.filter(known), wrong.append_column(REASON, pa.array(reasons, pa.string()))
+
+
+def _no_broker(name: Any, brokers: Sequence[str]) -> str:
+    return f"the topology has no broker {name!r}{nearest(str(name), brokers)}"
+
+
+@dataclass(frozen=True)
+class _Published:
+    """A reader that sets aside what enters at a broker that the topology does not have."""
+
+    reader: Reader
+    publisher: str
+    brokers: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.reader.schema
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[Read]:
+        for events, bad, left_out in self.reader.read(batch):
+            entered = events.column(self.publisher)
+            known = pc.is_in(entered.cast(pa.string()), value_set=pa.array(self.brokers, pa.string()))
+            wrong = np.flatnonzero(~known.to_numpy(zero_copy_only=False)).tolist()
+            more = [
+                Bad(_no_broker(entered[row].as_py(), self.brokers), self.publisher, as_json(events, row), None) for row in wrong
+            ]
+            yield Read(events.filter(known) if wrong else events, [*bad, *more], left_out)
 
 
 @dataclass(frozen=True)

@@ -31,19 +31,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from contentcast import __version__, catalog
+from contentcast.files.appearing import appearing
 from contentcast.hosting.ledger import LATENCY_BINS
 from contentcast.model import ContentcastError
+from contentcast.model.events.records import BAD
 from contentcast.pipeline.examples import Example, examples
 from contentcast.pipeline.feeds import EVENTS_A_TASK, Feed, kept_subscriptions
 from contentcast.pipeline.side_by_side import SideBySide, side_by_side
-from contentcast.spark.delivery.appearing import appearing
 from contentcast.spark.delivery.one_pass import EVENT, Delivered, match_and_deliver
 from contentcast.spark.learn import Learnt, learn
-from contentcast.spark.reading import BAD
 from contentcast.spark.route import route_totals
 from contentcast.spark.route_facts import Totals
 from contentcast.spark.session import quiet_loggers, session
 from contentcast.spark.subscriptions.indexes import Prepared, prepare
+from contentcast.spark.subscriptions.tables import REASON
 from contentcast.warming.parts import EVERYTHING, INDEX, part_of
 
 SUMMARY: Final = "job.json"
@@ -247,25 +248,26 @@ class _Work:
             tasks = feed.tasks or max(2, -(-facts.events // EVENTS_A_TASK))
             self.spark.conf.set(TASKS, str(tasks))
             events = self.spark.read.schema(good.schema).parquet(str(self.folder / "events"))
-            self._check_publishers(events)
+            self._check_publishers()
         return events
 
-    def _check_publishers(self, events: DataFrame) -> None:
-        topology, publisher = self.feed.topology, self.feed.publisher
-        if topology is None or publisher is None:
-            return
-        for (found,) in events.select(publisher).distinct().collect():
-            if found is None or str(found) not in topology:
-                raise ContentcastError(f"an event enters at {found!r}, which is no broker of the topology")
+    def _check_publishers(self) -> None:
+        """One event that enters nowhere is set aside; if none enters anywhere, the column or the topology is the wrong one."""
+        first = self.facts.quarantined[:1]
+        if not self.facts.events and first and first[0]["attribute"] == self.feed.publisher is not None:
+            raise ContentcastError(f"no event enters at a broker of the topology; the first: {first[0]['reason']}")
 
     def match(self, events: DataFrame) -> Prepared:
         facts, feed = self.facts, self.feed
-        write_table(feed.subscriptions, self.folder / "subscriptions")
+        given = [feed.subscriptions] if feed.misplaced is None else [feed.subscriptions, feed.misplaced.drop_columns([REASON])]
+        write_table(pa.concat_tables(given), self.folder / "subscriptions")
         with self.timed("prepare"):
             prepared = prepare(feed.subscriptions, feed.space)
         refused = prepared.refused()
+        if feed.misplaced is not None and len(feed.misplaced):
+            refused = pa.concat_tables([refused, feed.misplaced], promote_options="permissive")
         write_table(refused, self.folder / "refused")
-        facts.subscriptions, facts.refused = prepared.count, prepared.refused_count
+        facts.subscriptions, facts.refused = prepared.count, refused.num_rows
         facts.refusals = refused.slice(0, SHOWN).to_pylist()
         with self.timed("match and deliver"):
             facts.delivered = match_and_deliver(

@@ -68,6 +68,11 @@ class Outcomes:
         """The longest that any queue has been."""
         return max(each.most_waiting for each in self._brokers.values())
 
+    def forget_queues(self) -> None:
+        """From now on `most_waiting` counts anew: how long queues were while subscriptions settled is another question."""
+        for each in self._brokers.values():
+            each.most_waiting = len(each.waiting)
+
     def broker_loads(self) -> pa.Table:
         return _columns(self._brokers.values(), "name", "inputs", "steps", "delivered", "busy_s", "most_waiting", "crashes")
 

@@ -53,7 +53,8 @@ class Trial:
     def run(self, advance: Callable[[float], None] = lambda share: None) -> Outcome:
         """`advance` is told the share that is done."""
         world = self.world()
-        before, loads = world.totals(), world.link_loads()
+        before, loads, busy = world.totals(), world.link_loads(), _busy(world)
+        world.forget_queues()
         begun = world.now
         publish = publish_bursts if self.bursty else publish_poisson
         publish(world, self.scenario, self.rate, self.events, seed=self.seed, start=begun)
@@ -63,7 +64,10 @@ class Trial:
             advance(slice_ / SLICES)
         world.run()
         totals = {name: value - before[name] for name, value in world.totals().items()}
-        return Outcome(self, world, totals, _less(world.link_loads(), loads), world.now - begun)
+        took = world.now - begun
+        busiest = max((now - busy.get(name, 0.0) for name, now in _busy(world).items()), default=0.0)
+        share = busiest / took if took else 0.0
+        return Outcome(self, world, totals, _less(world.link_loads(), loads), took, world.most_waiting, share)
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,10 @@ class Outcome:
     totals: dict[str, float]
     links: pa.Table
     took_s: float
+    longest_queue: int
+    """Inputs that waited at one broker while the events were on their way."""
+    busiest_share: float
+    """Of that time, for which the busiest broker's CPU was busy."""
 
     def busiest(self, most: int = 5) -> Iterator[dict[str, Any]]:
         rows = sorted(self.links.to_pylist(), key=lambda row: (-row["bytes"], row["sender"], row["receiver"]))
@@ -98,6 +106,11 @@ class Outcome:
             "p99 s": latency["p99"],
             "virtual s": self.took_s,
         }
+
+
+def _busy(world: World) -> dict[str, float]:
+    loads = world.broker_loads()
+    return dict(zip(loads["name"].to_pylist(), loads["busy_s"].to_pylist(), strict=True))
 
 
 def _less(after: pa.Table, before: pa.Table) -> pa.Table:

@@ -7,7 +7,7 @@
 Both are DataFrames over the same records, in batch and in streams; each is computed when it is asked for. `match` takes the
 pair itself, and then reads, checks and matches in one pass through Python instead of two: a pass costs about as much as
 matching.
-Rule: what is good and what is bad is decided by `reading`, which runs on the workers.
+Rule: what is good and what is bad is decided by `model.events.records`, which runs on the workers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from contentcast.files.open_events import endings, format_of_files
 from contentcast.model.errors import ContentcastError, EventError, nearest
 from contentcast.model.events.event_files import COMPRESSIONS
 from contentcast.model.events.intake import Epoch, Finer, How, Intake, Nan, OnError, Unknown
-from contentcast.model.space import Space
-from contentcast.spark.arrow_map import map_arrow
-from contentcast.spark.reading import (
+from contentcast.model.events.records import (
     BAD,
     CONTENT,
     FILE,
@@ -44,12 +43,15 @@ from contentcast.spark.reading import (
     bad_table,
     checked_schema,
     csv_header,
+    first_complaint,
+    set_aside,
     unpacked,
+    wider,
 )
+from contentcast.model.space import Space
+from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.subscriptions.tables import arrow_schema, spark_schema
 
-FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".orc": "orc"}
-"""By the files' ending."""
 PACKAGES: Final = {
     "delta": "io.delta:delta-spark_{short}_2.13:VERSION",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{short}_2.13:VERSION",
@@ -113,7 +115,7 @@ class Ingested:
         def read(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             for events, bad, _ in reader.read(batch):
                 if bad and on_error == "raise":
-                    raise EventError(f"{_first(bad)}; ingest(events, space) sets such records aside")
+                    raise EventError(f"{first_complaint(bad)}; ingest(events, space) sets such records aside")
                 if tally is not None:
                     tally.events.add(events.num_rows + len(bad))
                     tally.bad.add(len(bad))
@@ -121,11 +123,6 @@ class Ingested:
                     yield events
 
         return read
-
-
-def _first(bad: Sequence[Any]) -> str:
-    where = f"attribute {bad[0].attribute}: " if bad[0].attribute else ""
-    return f"{where}{bad[0].reason}, in the record {bad[0].record[:400]}"
 
 
 def ingest(
@@ -145,33 +142,20 @@ def ingest(
     a bad record goes to the quarantine; "raise" stops at the first.
     """
     on_error = Intake.of(how).on_error if "on_error" in how else "reject"
-    words = _set_aside(how)
+    words = set_aside(how)
     schema = arrow_schema(events.schema)
     if json is None:
         return Ingested(events, Columns(space, checked_schema(space, schema, how.get("unknown")), words), space, on_error)
     if json not in schema.names:
         raise ContentcastError(f"the events have no column {json!r}{nearest(json, schema.names)}")
     others = pa.schema([each for each in schema if each.name != json])
-    wide = _wider(space, extra or {})
+    wide = wider(space, extra or {})
     for name in others.names:
         if name in wide:
             raise ContentcastError(
                 f"the column {name} stands beside the JSON and {space.name} has an attribute of that name; rename it"
             )
     return Ingested(events, JsonTexts(wide, json, others, words), space, on_error)
-
-
-def _set_aside(how: How) -> How:
-    """For a worker: what it must not raise it sets aside, and who asked raises."""
-    return {**how, "on_error": "absent" if how.get("on_error") == "absent" else "reject"}
-
-
-def _wider(space: Space, extra: Mapping[str, str]) -> Space:
-    """The space with the fields that events may carry beside it."""
-    for name in extra:
-        if name in space:
-            raise ContentcastError(f"{name} is an attribute of {space.name}; extra names others")
-    return Space(space.name, {**dict(space.items()), **extra}) if extra else space
 
 
 def read_events(
@@ -212,10 +196,10 @@ def read_events(
             raise EventError(f"there is no event file {each}")
     if stream and len(given) != 1:
         raise EventError(f"a stream follows one folder, not {len(given)} paths")
-    found = format or _format_of(given, stream)
+    found = format or format_of_files(given, stream)
     given = [each if "://" in each else str(Path(each).absolute()) for each in given]  # Java keeps the folder it was started in
     match found:
-        case "jsonl" if any(each.endswith(".zst") for each in _endings(given)):
+        case "jsonl" if any(each.endswith(".zst") for each in endings(given)):
             files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
             shape = pa.schema([pa.field(LINE, pa.binary()), pa.field(FILE, pa.string())])
             texts = ingest(spark.createDataFrame([], spark_schema(shape)), space, json=LINE, extra=extra, **how).reader
@@ -228,9 +212,9 @@ def read_events(
             return ingest(lines, space, json=LINE, extra=extra, **how)
         case "csv":
             others = {} if unknown == "error" else _csv_extra(spark, given, space)
-            wide = _wider(space, {**others, **(extra or {})})
+            wide = wider(space, {**others, **(extra or {})})
             files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
-            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), CsvFiles(wide, _set_aside(how)), space, on_error)
+            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), CsvFiles(wide, set_aside(how)), space, on_error)
         case "parquet" | "orc" if not stream:
             _check_no_empty_file(given, found)
             if found == "parquet" and _has_nanoseconds(given):
@@ -264,32 +248,6 @@ def _one(paths: list[str], stream: bool) -> Any:
     return paths[0] if stream else paths
 
 
-def _endings(paths: list[str]) -> set[str]:
-    """Of the files, or of those in the folder; of a packed file both endings."""
-    seen: set[str] = set()
-    for each in paths:
-        folder = Path(each)
-        inside = folder.rglob("*") if "://" not in each and folder.is_dir() else [folder]
-        for path in inside:
-            if path.suffix and not path.name.startswith((".", "_")):
-                packed = path.suffix.lower() in COMPRESSIONS
-                seen.add("".join(path.suffixes[-2:] if packed else path.suffixes[-1:]).lower())
-    return seen
-
-
-def _format_of(paths: list[str], stream: bool) -> str:
-    """By the endings of the files."""
-    seen = _endings(paths)
-    found = {each.removesuffix(".gz").removesuffix(".zst") for each in seen}
-    formats = {FORMATS[each] for each in found if each in FORMATS}
-    if len(formats) == 1:
-        return formats.pop()
-    if stream and not seen:
-        return "parquet"  # an empty folder, to be filled
-    what = f"files end in {', '.join(sorted(seen)) or 'nothing that is known'}"
-    raise EventError(f"{', '.join(paths)}: {what}; say which format: {', '.join(dict.fromkeys(FORMATS.values()))}, delta ...")
-
-
 def _check_no_empty_file(paths: list[str], format: str) -> None:
     """Spark passes over a file of no bytes. Parquet without a row has some: the writer failed, and events would be lost."""
     for each in paths:
@@ -319,7 +277,7 @@ def _has_nanoseconds(paths: list[str]) -> bool:
 
 def _csv_extra(spark: SparkSession, paths: list[str], space: Space) -> dict[str, str]:
     """The columns of the first file that the space does not have: they stay, as text."""
-    packed = any(each.endswith(tuple(COMPRESSIONS)) for each in _endings(paths))
+    packed = any(each.endswith(tuple(COMPRESSIONS)) for each in endings(paths))
     start = F.col(CONTENT) if packed else F.substring(CONTENT, 1, 65_536)
     first = spark.read.format("binaryFile").load(paths).orderBy("path").select("path", start).first()
     names = csv_header(unpacked(first[0], bytes(first[1]))) if first else []

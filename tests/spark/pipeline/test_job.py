@@ -257,7 +257,7 @@ def test_without_a_network_nothing_is_routed(spark: SparkSession, tmp_path: Path
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
-        ({"topology": "line:2", "entry": "b1"}, "the topology has no broker 'b3', at which there are subscriptions"),
+        ({"topology": "cable-wireless-24", "entry": "Boston"}, "no subscription is at a broker of the topology; the first: "),
         ({"topology": "line:3", "entry": "b9"}, "b9"),
         ({"topology": "lime:3", "entry": "b1"}, "contentcast has no network 'lime:3'; did you mean 'line'?"),
         ({"topology": "line:3", "publisher": "sight"}, "the events have no column 'sight'; did you mean 'site'?"),
@@ -274,11 +274,29 @@ def test_wrong_files_are_found_before_the_work(
     assert complaint in str(failure.value)
 
 
-def test_an_event_that_enters_nowhere_is_named(spark: SparkSession, tmp_path: Path, own: dict[str, Any]) -> None:
+def test_if_no_event_enters_anywhere_that_is_told(spark: SparkSession, tmp_path: Path, own: dict[str, Any]) -> None:
     feed = own_feed(spark, Files(**own, topology="line:3", publisher="site"), "a test")
-    with pytest.raises(ContentcastError, match=r"an event enters at .(roof|cellar)., which is no broker of the topology"):
+    with pytest.raises(
+        ContentcastError, match=r"no event enters at a broker of the topology; the first: .* no broker '(roof|cell)"
+    ):
         run_job(spark, feed, tmp_path / "out", None, lambda name: nullcontext())
     assert not (tmp_path / "out").exists()
+
+
+def test_what_stands_at_no_broker_is_set_aside_and_stops_nobody(
+    spark: SparkSession, tmp_path: Path, own: dict[str, Any]
+) -> None:
+    network_file = tmp_path / "site.edges"
+    network_file.write_text("roof b1\nb1 b3\n")  # the plumbers' b2 and the event in the cellar are not on it
+    feed = own_feed(spark, Files(**own, topology=str(network_file), publisher="site"), "a test")
+    facts = run_job(spark, feed, tmp_path / "out", ["link-matching"], lambda name: nullcontext())
+    bad = {row["reason"] for row in pq.read_table(tmp_path / "out" / "quarantine").to_pylist()}
+    assert any("the topology has no broker 'cellar'" in each for each in bad)
+    refused = pq.read_table(tmp_path / "out" / "refused").to_pylist()
+    assert "the topology has no broker 'b2'" in {row["subscriber"]: row["reason"] for row in refused}["plumbers"]
+    assert facts.refused == len(refused)
+    found = delivered(spark, tmp_path / "out").to_pylist()
+    assert sorted((row["subscriber"], row["broker"]) for row in found) == [("fire", "b1"), ("roofers", "b3"), ("roofers", "b3")]
 
 
 # --- the lower bound

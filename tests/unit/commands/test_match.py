@@ -43,6 +43,9 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("subscriptions.csv").write_text(WANTED)
 
 
+WAYS = pytest.mark.parametrize("way", ["--spark", "--no-spark"])
+
+
 def say(*words: str) -> Result:
     return CliRunner().invoke(app, ["match", *words], prog_name="contentcast")
 
@@ -64,8 +67,9 @@ def fails(*words: str) -> str:
     return told.removeprefix("contentcast: ").rstrip("\n")
 
 
-def test_the_tables_and_the_line_that_tells_of_them(spark: SparkSession) -> None:
-    said = works(*FILES, "--out", "deep/out")
+@WAYS
+def test_the_tables_and_the_line_that_tells_of_them(way: str, spark: SparkSession) -> None:
+    said = works(*FILES, way, "--out", "deep/out")
     assert said.startswith(
         "4 events (1 bad, in deep/out/quarantine) met 2 subscriptions (1 more refused, in deep/out/refused): "
         "4 pairs in deep/out/matches, "
@@ -82,17 +86,22 @@ def test_the_tables_and_the_line_that_tells_of_them(spark: SparkSession) -> None
     (refused,) = pq.read_table("deep/out/refused").to_pylist()
     assert refused["subscription"] == 2
     assert "did you mean 'price'?" in refused["reason"]
+    assert pq.read_table("deep/out/counts").to_pylist() == [
+        {"subscription": 1, "matches": 2},
+        {"subscription": 3, "matches": 2},
+    ]
     assert sorted(each.name for each in Path("deep").iterdir()) == ["out"]
 
 
-def test_a_folder_as_workload_writes_it_and_json_for_programs(spark: SparkSession) -> None:
+@WAYS
+def test_a_folder_as_workload_writes_it_and_json_for_programs(way: str, spark: SparkSession) -> None:
     assert (
         CliRunner()
         .invoke(app, ["workload", "market", "--events", "300", "--subscriptions", "400", "--out", "market"])
         .exit_code
         == 0
     )
-    totals = json.loads(works("market", "--out", "out", "--json"))
+    totals = json.loads(works("market", "--out", "out", "--json", way))
     index = cc.MatchIndex(Space.load("market/space.json"))
     wanted = pq.read_table("market/subscriptions.parquet")
     index.add_many(wanted["subscription"], wanted["predicate"])
@@ -104,12 +113,13 @@ def test_a_folder_as_workload_writes_it_and_json_for_programs(spark: SparkSessio
     assert read_deliveries(spark, "out/matches").count() == pairs
 
 
-def test_several_files_and_replacing_with_force(spark: SparkSession) -> None:
+@WAYS
+def test_several_files_and_replacing_with_force(way: str, spark: SparkSession) -> None:
     Path("more.jsonl").write_text('{"issue": "IBM", "price": 1}\n')
-    words = ("--events", "events.jsonl", "more.jsonl", *FILES[2:], "--out", "out", "--json")
+    words = ("--events", "events.jsonl", "more.jsonl", *FILES[2:], "--out", "out", "--json", way)
     assert json.loads(works(*words))["events"] == 5
     assert "out is already there; choose another folder, or replace it with --force" in fails(*words)
-    assert json.loads(works(*FILES, "--out", "out", "--json", "--force"))["events"] == 4
+    assert json.loads(works(*FILES, way, "--out", "out", "--json", "--force"))["events"] == 4
     assert [each.name for each in Path().iterdir() if each.name.startswith(".")] == []
 
 
@@ -131,14 +141,25 @@ def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "match: add --events and --subscriptions and --space, or the folder where they are"),
+        ([], "match: add --events and --rules and --space, or name the folder where they are"),
         (["gone", "--out", "x"], "there is no folder gone"),
-        (["a", "b", "--out", "x"], "match: one folder, or --events, --subscriptions and --space; not 2 folders"),
+        (["a", "b", "--out", "x"], "match: one folder, or events with --rules and --space; not 2 paths"),
         (
             [".", "--out", "x", "--events", "events.jsonl", "--space", "space.json", "--once"],
             "match: --once goes with --stream",
         ),
-        ([*FILES], "match: where to? Add --out FOLDER"),
+        ([*FILES], "match: where to? Add --out FOLDER, or --out - for JSON lines"),
+        ([*FILES, "--spark"], "match: where to? Add --out FOLDER"),
+        (
+            ["--events", "event.jsonl", *FILES[2:], "--out", "x"],
+            "there is no event file event.jsonl; did you mean 'events.jsonl'?",
+        ),
+        (["--events", "*.log", *FILES[2:], "--out", "x"], "no file has a name like *.log"),
+        ([*FILES, "--out", "x", "--no-spark", "--stream"], "match: --stream needs Spark; leave out --no-spark"),
+        (
+            ["--events", "kafka://host:9092/trades", *FILES[2:], "--out", "x", "--no-spark"],
+            "match: kafka://host:9092/trades needs Spark; leave out --no-spark",
+        ),
         ([*FILES, "--out", "events.jsonl"], "events.jsonl is a file, not a folder"),
         (
             [*FILES[:4], "--space", "gone.json", "--out", "x"],
@@ -153,11 +174,12 @@ def test_what_is_wrong_is_told_before_spark_starts(words: list[str], complaint: 
     assert not Path("x").exists()
 
 
-def test_what_spark_finds_wrong_is_told_in_one_line(spark: SparkSession) -> None:
+@WAYS
+def test_what_is_wrong_in_the_files_is_told_in_one_line(way: str, spark: SparkSession) -> None:
     Path("bad.parquet").write_text("nothing of the kind")
     pq.write_table(pa.table({"issue": [1]}), "typed.parquet")
     Path("named.csv").write_text("subscription,predicat\n1,price < 2\n")
-    rest = (*FILES[2:], "--out", "x")
+    rest = (*FILES[2:], "--out", "x", way)
     assert fails("--events", "gone.jsonl", *rest) == "there is no event file gone.jsonl"
     assert fails("--events", "bad.parquet", *rest).endswith(
         "bad.parquet cannot be read: it is damaged, or not what its ending says"
@@ -205,7 +227,7 @@ main()
 
 def test_without_java_one_line_says_how_to_get_one(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
-    words = [sys.executable, "-c", NO_JAVA, *FILES, "--out", "x"]
+    words = [sys.executable, "-c", NO_JAVA, *FILES, "--out", "x", "--spark"]
     ended = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("contentcast: ")
@@ -220,7 +242,7 @@ def test_ctrl_c_ends_a_batch_and_leaves_nothing() -> None:
     market.space.save("market.json")
     words = ["--events", "events.parquet", "--subscriptions", "wanted.parquet", "--space", "market.json", "--out", "out"]
     before = sorted(each.name for each in Path().iterdir())
-    command = [sys.executable, "-m", "contentcast.cli", "match", *words, "--master", "local[1]"]
+    command = [sys.executable, "-m", "contentcast.cli", "match", *words, "--master", "local[1]", "--spark"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         while running.poll() is None and not list(Path().glob(".out.unfinished-*/.matches.unfinished-*")):

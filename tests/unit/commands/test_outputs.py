@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from contentcast.cli import app
 from contentcast.commands.shared.outputs import check_apart
+from contentcast.files.appearing import appearing
 from contentcast.model import ContentcastError, Space
-from contentcast.spark.delivery.appearing import appearing
 
 RUN = """\
 space = "tiny/space.json"
@@ -87,7 +87,7 @@ def test_a_pipe_as_an_input_is_refused() -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from contentcast.spark.delivery.appearing import appearing
+from contentcast.files.appearing import appearing
 with appearing(Path("out")) as folder:
     (folder / "half").touch()
     print("there", flush=True)
@@ -174,4 +174,4 @@ def test_a_stream_that_was_killed_while_it_started_can_be_started_again(spark: S
     assert not Path("out/matches/_contentcast/stream").exists()
     again = CliRunner().invoke(app, words, prog_name="contentcast")
     assert again.exit_code == 0, again.stderr
-    assert again.stdout.startswith("1 events met 1 subscriptions: 1 pairs in out/matches")
+    assert again.stdout.startswith("1 event met 1 subscription: 1 pair in out/matches")

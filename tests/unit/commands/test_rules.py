@@ -47,7 +47,7 @@ def test_one_rule_becomes_one_subscription() -> None:
     assert rows(done.stdout) == [
         {"subscription": 1, "predicate": "source = 'shop' AND `detail.state` = 'open'", "rule": json.dumps(OPEN)}
     ]
-    assert done.stderr == "1 rules: 1 translated, 0 refused\n"
+    assert done.stderr == "1 rule: 1 translated, 0 refused\n"
 
 
 @pytest.mark.parametrize(

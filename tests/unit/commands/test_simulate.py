@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from contentcast.catalog import PROTOCOLS, make_router
 from contentcast.cli import app
-from contentcast.model import ContentcastError
+from contentcast.commands.simulating.rates import rates_of
+from contentcast.model import ContentcastError, Space
 from contentcast.routing.setup import Life
 
 SMALL = ["simulate", "--topology", "gryphon-39", "--events", "20", "--subscriptions", "100"]
@@ -124,3 +126,86 @@ def test_every_place_of_a_broker_is_on_the_drawn_ring(tmp_path: Path) -> None:
     assert code == 0, told
     (picture,) = tmp_path.glob("overlay*.svg")
     assert "#2:" in picture.read_text()
+
+
+# --- own events and rules, and a sweep of rates
+
+EVENTS = """
+{"site": "b1", "price": 5}
+{"site": "b2", "price": 50}
+nonsense
+{"site": "b9", "price": 5}
+{"site": "b1", "price": 7}
+"""
+RULES = "subscription,predicate,subscriber,broker\n1,price < 10,desk-1,b3\n2,prise < 1,desk-2,b3\n3,price > 1,desk-3,nowhere\n"
+OWN = ("--events-from", "events.jsonl", "--rules", "rules.csv", "--space", "space.json", "--topology", "line:3")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Space("orders", price="float").save("space.json")
+    Path("events.jsonl").write_text(EVENTS)
+    Path("rules.csv").write_text(RULES)
+
+
+@pytest.mark.usefixtures("own")
+def test_own_events_enter_where_they_say_and_what_does_not_fit_is_told() -> None:
+    code, told, complained = run("simulate", *OWN, "--publisher", "site", "--protocol", "flooding", "--json")
+    assert code == 0, complained
+    (row,) = json.loads(told)["protocols"]
+    assert (row["deliveries"], row["copies"]) == (2, 3 * 2), "two of price 5 and 7; each of the three events on both links"
+    assert "1 record left out: no events of orders" in complained
+    assert "1 event left out: the network has no broker 'b9'" in complained
+    assert "1 rule left out: the network has no broker 'nowhere'" in complained
+    assert "1 rule refused, the first 2: line 1, column 1: orders has no attribute 'prise'; did you mean 'price'?" in complained
+
+
+@pytest.mark.usefixtures("own")
+def test_own_events_that_say_no_broker_enter_at_all_in_turn() -> None:
+    Path("events.jsonl").write_text('{"price": 5}\n' * 4)
+    Path("rules.txt").write_text("price < 10\n")
+    words = [*OWN[:3], "rules.txt", *OWN[4:]]
+    code, told, complained = run("simulate", *words, "--protocol", "link-matching", "--json")
+    assert code == 0, complained
+    (row,) = json.loads(told)["protocols"]
+    assert (row["deliveries"], row["copies"]) == (4, 1 + 2), "they enter at b1, b2, b3, b1, and the only subscriber is at b1"
+    assert "events enter at all brokers in turn" in complained
+    assert "subscribers are at all brokers in turn" in complained
+
+
+@pytest.mark.usefixtures("own")
+def test_own_events_take_three_files() -> None:
+    code, _, told = run("simulate", *OWN[:4])
+    assert code == 2
+    assert "your own events take --events-from, --rules and --space; add --space" in told
+    code, _, told = run("simulate", "--events-from", "event.jsonl", *OWN[2:])
+    assert code == 2
+    assert "there is no event file event.jsonl; did you mean 'events.jsonl'?" in told
+
+
+def test_a_sweep_shows_where_queues_begin_to_grow(tmp_path: Path) -> None:
+    words = ["simulate", "--topology", "line:3", "--events", "200", "--subscriptions", "50", "--protocol", "flooding"]
+    code, told, complained = run(*words, "--rates", "10:5010:2500", "--out", str(tmp_path / "sweep"))
+    assert code == 0, complained
+    rows = pq.read_table(tmp_path / "sweep" / "rates.parquet").to_pylist()
+    assert [row["rate"] for row in rows] == [10, 2510, 5010]
+    assert rows[0]["longest_queue"] < rows[2]["longest_queue"]
+    assert rows[0]["p99_s"] < rows[2]["p99_s"]
+    assert rows[0]["busiest_share"] < rows[2]["busiest_share"] <= 1
+    assert len({row["deliveries"] for row in rows}) == 1
+    assert (tmp_path / "sweep" / "rates.csv").read_text().splitlines()[0].startswith('"protocol","rate"')
+    assert (tmp_path / "sweep" / "rates.svg").read_text().lstrip().startswith("<?xml")
+    assert (tmp_path / "sweep" / "rates.png").read_bytes().startswith(b"\x89PNG")
+    assert "p99 ms   queue   CPU" in told
+
+
+@pytest.mark.parametrize("rates", ["100", "5,10,20", "1:2:0.5"])
+def test_rates_as_they_are_written(rates: str) -> None:
+    assert rates_of(rates) == {"100": [100], "5,10,20": [5, 10, 20], "1:2:0.5": [1, 1.5, 2]}[rates]
+
+
+@pytest.mark.parametrize("rates", ["", "fast", "10:5:1", "1:5", "0:5:1", "1:5:0", "-1,2", "1:1000000:1", "1:inf:1", "nan:1:1"])
+def test_rates_that_are_none(rates: str) -> None:
+    with pytest.raises(ContentcastError, match="simulate: "):
+        rates_of(rates)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import contentcast as cc
 from contentcast.cli import app
+from contentcast.model.values.kinds import KINDS_SAID
 
 EVENTS = [
     {
@@ -201,7 +202,7 @@ def test_match_without_a_space_says_how_to_make_one(tmp_path: Path) -> None:
     (tmp_path / "rules.csv").write_text("subscription,predicate\n1,TRUE\n")
     asked = ["match", "--events", "a.jsonl", "--subscriptions", str(tmp_path / "rules.csv")]
     run = CliRunner().invoke(app, asked)
-    assert "match: add --space, or the folder where they are; `contentcast space a.jsonl` makes one" in run.output
+    assert "match: add --space, or name the folder where they are; `contentcast space a.jsonl` makes one" in run.output
     run = CliRunner().invoke(app, [*asked, "--space", "no.toml", "--out", "x"])
     assert "there is no space file no.toml; `contentcast space a.jsonl --out no.toml` makes one" in run.output
 
@@ -297,7 +298,7 @@ def test_lists_that_cannot_be_attributes_say_why() -> None:
         "nested": "is a list of lists",
         "either": "is 1 list and 1 int",
         "large": "is a list, and is 1 int beyond 64 bits",
-        "raw": "is a list of bytes, which is no kind of ours",
+        "raw": f"is a list of bytes, but {KINDS_SAID}",
         "items.inner": "is a list inside a list of objects",
         "items.gone": "has nothing but nulls in every event that was looked at",
         "part": "is a list of 1 int and 1 object",

@@ -89,6 +89,87 @@ def test_nodes_with_labels_as_in_the_topology_zoo(tmp_path):
     assert topology(told) == Topology.of(["New York", "Boston"], [("New York", "Boston", 0.0035)])
 
 
+# --- which attribute is the delay
+
+
+def weighted(graph: networkx.Graph) -> networkx.Graph:
+    for number, (_, _, data) in enumerate(graph.edges(data=True), start=1):
+        data["weight"] = number / 2
+    return graph
+
+
+@pytest.mark.parametrize("ending", ["graphml", "json"])
+def test_a_weight_of_networkx_may_be_anything_so_the_user_is_asked(tmp_path, ending, caplog):
+    told = tmp_path / f"net.{ending}"
+    graph = weighted(networkx.path_graph(3))
+    if ending == "graphml":
+        networkx.write_graphml(graph, told)
+    else:
+        told.write_text(json.dumps(networkx.node_link_data(graph, edges="links")))
+    with pytest.raises(
+        TopologyError, match=r"no delay_ms, but weight; say which is the delay in milliseconds: --delay-attribute weight"
+    ):
+        topology(told)
+    assert topology(told, delay_attribute="weight").links == (Link("0", "1", 0.0005), Link("1", "2", 0.001))
+    assert topology(told, delay_attribute="weight:s").links == (Link("0", "1", 0.5), Link("1", "2", 1.0))
+    assert caplog.text == ""
+    assert {link.delay_s for link in topology(told, delay_attribute="none").links} == {0.01}
+    with pytest.raises(TopologyError, match="its links have no attribute 'wait'; did you mean 'weight'"):
+        topology(told, delay_attribute="wait")
+
+
+def test_ten_milliseconds_are_never_given_in_silence(tmp_path, caplog):
+    networkx.write_graphml(networkx.path_graph(3), tmp_path / "net.graphml")
+    assert {link.delay_s for link in topology(tmp_path / "net.graphml").links} == {0.01}
+    assert "net.graphml: 2 links say no delay (delay_ms); each has 10 ms" in caplog.text
+
+
+def test_words_are_no_delays(tmp_path, caplog):
+    """The Topology Zoo's links have labels and types."""
+    graph = networkx.path_graph(2)
+    networkx.set_edge_attributes(graph, "OC-192", "LinkLabel")
+    networkx.write_graphml(graph, tmp_path / "zoo.graphml")
+    assert topology(tmp_path / "zoo.graphml").links == (Link("0", "1", 0.01),)
+    assert "1 link says no delay" in caplog.text
+
+
+@pytest.mark.parametrize("ending", ["graphml", "json"])
+def test_a_directed_graph_is_asked_about(tmp_path, ending):
+    graph = networkx.DiGraph([("a", "b", {"delay_ms": 4.0}), ("b", "a", {"delay_ms": 2.0}), ("b", "c", {"delay_ms": 1.0})])
+    told = tmp_path / f"net.{ending}"
+    if ending == "graphml":
+        networkx.write_graphml(graph, told)
+    else:
+        told.write_text(json.dumps(networkx.node_link_data(graph, edges="links")))
+    with pytest.raises(TopologyError, match=r"the graph is directed, .* --undirected"):
+        topology(told)
+    assert topology(told, undirected=True).links == (Link("a", "b", 0.002), Link("b", "c", 0.001))
+
+
+def test_a_csv_of_gephi(tmp_path):
+    told = tmp_path / "edges.csv"
+    told.write_text(
+        "Source,Target,Type,Id,Label,timeset,Weight\nNew York,Boston,Undirected,0,,,3.5\nBoston,Hartford,Undirected,1,,,2\n"
+    )
+    with pytest.raises(TopologyError, match=r"no delay_ms, but Weight; .* --delay-attribute Weight"):
+        topology(told)
+    assert topology(told, delay_attribute="Weight").links == (
+        Link("Boston", "Hartford", 0.002),
+        Link("Boston", "New York", 0.0035),
+    )
+    told.write_text(told.read_text().replace("Undirected", "Directed"))
+    with pytest.raises(TopologyError, match=r"line 2: the graph is directed"):
+        topology(told, delay_attribute="Weight")
+
+
+@pytest.mark.parametrize("header", ["from,to,delay_ms", "src,dst,Delay_ms", "delay_ms,target,source"])
+def test_a_csv_with_a_header_of_its_own(tmp_path, header):
+    told = tmp_path / "edges.csv"
+    first = "3,b,a" if header.startswith("delay") else "a,b,3"
+    told.write_text(f"{header}\n{first}\n")
+    assert topology(told).links == (Link("a", "b", 0.003),)
+
+
 # --- refused
 
 

@@ -25,6 +25,7 @@ from contentcast.commands.live.options import (
     run_loop,
 )
 from contentcast.model import ContentcastError
+from contentcast.model.errors import counted
 
 if TYPE_CHECKING:
     from contentcast.live.settings.config import BrokerConfig
@@ -175,12 +176,13 @@ def _verify(folder: Path | None, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found))
         return
-    typer.echo(f"{folder}: whole, {found['records']:,} records in {found['segments']} segments, {found['bytes']:,} bytes")
+    held = f"{counted(found['records'], 'record')} in {counted(found['segments'], 'segment')}"
+    typer.echo(f"{folder}: whole, {held}, {found['bytes']:,} bytes")
     if found["torn_bytes"]:
         typer.echo(f"its last {found['torn_bytes']:,} bytes were being written when it stopped; the next start cuts them")
     for name, each in found["subscriptions"].items():
         waiting = each["numbered"] - each["acknowledged"]
-        typer.echo(f"  {name}: {each['numbered']:,} events, {waiting:,} of them not acknowledged")
+        typer.echo(f"  {name}: {counted(each['numbered'], 'event')}, {waiting:,} of them not acknowledged")
 
 
 def _show(running: Any, http: str, as_json: bool) -> None:

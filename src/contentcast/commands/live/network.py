@@ -26,6 +26,7 @@ import typer
 
 from contentcast.commands.live.options import run_loop
 from contentcast.model import ContentcastError
+from contentcast.model.errors import counted
 
 START_LIMIT_S: Final = 60.0
 STOP_LIMIT_S: Final = 15.0
@@ -69,7 +70,7 @@ def _read(file: Path) -> dict[str, Any]:
 def _up(file: Path, protocol: str, data: Path | None) -> None:
     from contentcast.network.files import read_topology
 
-    topology = read_topology(file)
+    topology = read_topology(file, delay_attribute="none", undirected=True)  # a live link has its own delay, both ways
     if _notes(file).exists() and any(_is_ours(each) for each in _read(file)["brokers"].values()):
         raise ContentcastError(f"the network of {file} is up; contentcast network down {file} stops it")
     ports = dict(zip(topology.brokers, _free_ports(len(topology.brokers)), strict=True))
@@ -189,7 +190,7 @@ def _down(file: Path, as_json: bool) -> int:
     brokers = _read(file)["brokers"]
     stopped = _stop(brokers)
     _notes(file).unlink(missing_ok=True)
-    typer.echo(json.dumps({"stopped": stopped}) if as_json else f"{len(stopped)} brokers stopped")
+    typer.echo(json.dumps({"stopped": stopped}) if as_json else f"{counted(len(stopped), 'broker')} stopped")
     return 0
 
 

@@ -28,6 +28,7 @@ from contentcast.commands.live.options import (
 )
 from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
 from contentcast.model import ContentcastError, How
+from contentcast.model.errors import counted
 
 STDIN: Final = "-"
 TOLD: Final = 10
@@ -76,7 +77,7 @@ def publish(
     if as_json and not dry_run:
         typer.echo(json.dumps({"space": space, "accepted": accepted, "rejected": rejected, "seconds": round(seconds, 3)}))
     elif not dry_run:
-        typer.echo(f"{accepted:,} events accepted" + (f", {rejected:,} set aside" if rejected else ""))
+        typer.echo(f"{counted(accepted, 'event')} accepted" + (f", {rejected:,} set aside" if rejected else ""))
 
 
 async def _publish(
@@ -127,7 +128,7 @@ async def _publish(
                 await asyncio.sleep(max(0.0, begun + done / rate - time.monotonic()))
             if time.monotonic() - told > TELL_EVERY_S:
                 told = time.monotonic()
-                typer.echo(f"contentcast: {done:,} events, {done / (told - begun):,.0f}/s", err=True)
+                typer.echo(f"contentcast: {counted(done, 'event')}, {done / (told - begun):,.0f}/s", err=True)
         await client.flush()
     return done, rejected, time.monotonic() - begun
 

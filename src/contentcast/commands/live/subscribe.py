@@ -26,6 +26,7 @@ from contentcast.commands.live.options import (
     tell_changes,
 )
 from contentcast.model import ContentcastError
+from contentcast.model.errors import counted
 
 
 def subscribe(
@@ -126,7 +127,7 @@ async def _subscribe(
                     if durable is not None:
                         durable.acknowledge(first + len(lines) - 1)
                     elif client.missed > missed:
-                        typer.echo(f"contentcast: too slow, {client.missed - missed:,} events were left out", err=True)
+                        typer.echo(f"contentcast: too slow, {counted(client.missed - missed, 'event')} left out", err=True)
                         missed = client.missed
                     left -= len(lines)
                     if count and not left:

@@ -10,8 +10,9 @@ from contentcast.progress_lines import lines
 
 
 @contextmanager
-def progress(what: str, rows: int) -> Iterator[Callable[[int], None]]:
-    """Gives a function to be told how many more rows are done."""
+def progress(what: str, rows: int | None, unit: str = "") -> Iterator[Callable[[int], None]]:
+    """Gives a function to be told how many more rows are done. `rows` is None where nobody knows how many will come."""
+    behind = f" {unit}" if unit else ""
     if not sys.stderr.isatty():
         done = 0
 
@@ -19,13 +20,13 @@ def progress(what: str, rows: int) -> Iterator[Callable[[int], None]]:
             nonlocal done
             done += more
 
-        with lines(lambda: f"{what}: {done:,} of {rows:,}"):
+        with lines(lambda: f"{what}: {done:,}{behind}" if rows is None else f"{what}: {done:,} of {rows:,}{behind}"):
             yield advance
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn(f"{{task.description}}{behind}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=rows)
         yield lambda done: bar.advance(task, done)

@@ -24,6 +24,7 @@ from contentcast.model.errors import SpaceError
 from contentcast.model.inference.samples import look
 from contentcast.model.inference.sightings import MOST_FIELDS, Sighting, Sightings
 from contentcast.model.space import Attribute, Space
+from contentcast.model.values.kinds import KINDS_SAID
 
 MOST_EVENTS: Final = 10_000
 """Events that are looked at unless told otherwise."""
@@ -153,7 +154,7 @@ def _if_known(kind: str) -> tuple[str | None, str]:
     try:
         Attribute(kind)
     except SpaceError:
-        return None, f"is a {kind}, which is no kind of ours"
+        return None, f"is a {kind}, but {KINDS_SAID}"
     return kind, ""
 
 

@@ -1,6 +1,6 @@
 """A JSON Schema as sightings: properties, nested objects, arrays, enums and bounds (drafts 4 to 2020-12, as far as kinds go).
 
-Rule: what is no kind of ours says why; references lead inside the same document only.
+Rule: what cannot be an attribute says why; references lead inside the same document only.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet
 
-from contentcast.model.errors import ContentcastError, SpaceError
+from contentcast.model.errors import ContentcastError, SpaceError, counted
 from contentcast.model.events.event_files import STDIN, expand, format_of, line_blocks, open_bytes
 from contentcast.model.events.intake import Unreadable
 from contentcast.model.events.json_lines import decode
@@ -61,7 +61,7 @@ def look(sample: Any, most: int, advance: Advance | None) -> tuple[Sightings, st
         if number == most:
             break
         seen.see(event)
-    return seen, f"{seen.events:,} events"
+    return seen, counted(seen.events, "event")
 
 
 # --- tables
@@ -156,7 +156,7 @@ def _see_files(seen: Sightings, sample: Any, most: int, advance: Advance | None)
         if advance is not None:
             advance(1)
     of = f"{len(chosen)} of {len(files)} files" if len(files) > 1 else files[0]
-    return f"{seen.events:,} events of {of}"
+    return f"{counted(seen.events, 'event')} of {of}"
 
 
 def _json_schema(path: str) -> Mapping[str, Any] | None:

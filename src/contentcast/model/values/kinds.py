@@ -268,6 +268,8 @@ def _list_of(element: Kind) -> Kind:
 SCALARS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (STRING, INT, FLOAT, BOOL, TIMESTAMP, BYTES)}
 LISTS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in map(_list_of, (STRING, INT, FLOAT, BOOL, TIMESTAMP))}
 KINDS: Final[Mapping[str, Kind]] = {**SCALARS, **LISTS}
+KINDS_SAID: Final = f"an attribute is one of {', '.join(SCALARS)}, or a list of such"
+"""For errors about what is none of them."""
 
 
 def kind_of(name: str) -> Kind:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from contentcast.model.errors import counted
 from contentcast.pipeline.report.charts import NONE, Bin, Cell, histogram, percent, plain_table, short, table, text
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ def distributions_section(facts: Facts) -> str:
     subscriptions = histogram(_rate_bins(rates), "events that match", "subscriptions")
     return (
         '<section><h2>Who wants what</h2><div class="two">'
-        f'<div><h3>How many subscriptions an event satisfies</h3>{events}<p class="small quiet">'
-        f"{facts.delivered.matches / facts.events:,.1f} in the mean; {unwanted}.</p></div>"
-        f'<div><h3>How many events a subscription gets</h3>{subscriptions}<p class="small quiet">Half of the subscriptions get '
-        f"{median:,.0f} or fewer of {facts.events:,} events; {facts.learnt.plan.idle:,} get none.</p></div></div></section>"
+        f'<div><h3>How many subscriptions an event satisfies</h3>{events}<p class="small quiet">A bar counts the events that '
+        f"this many subscriptions want: {facts.delivered.matches / facts.events:,.1f} in the mean; {unwanted}.</p></div>"
+        f'<div><h3>How many events a subscription gets</h3>{subscriptions}<p class="small quiet">A bar counts '
+        f"the subscriptions that get this many events. Half of them get {median:,.0f} or fewer of {facts.events:,} events; "
+        f"{facts.learnt.plan.idle:,} get none.</p></div></div></section>"
     )
 
 
@@ -154,14 +156,15 @@ def aside_section(facts: Facts) -> str:
     if facts.bad:
         rows = [[text(row["attribute"] or ""), text(row["reason"])] for row in facts.quarantined[:SHOWN]]
         made = plain_table([("attribute", "text"), ("why", "text")], rows)
-        parts.append(f"<div><h3>{facts.bad:,} records that are no events</h3>{made}</div>")
+        said = "1 record that is no event" if facts.bad == 1 else f"{facts.bad:,} records that are no events"
+        parts.append(f"<div><h3>{said}</h3>{made}</div>")
     if facts.refused:
         rows = [
             [text(row["subscription"]), f"<code>{text(row['predicate'])}</code><br>{text(str(row['reason']).splitlines()[0])}"]
             for row in facts.refusals[:SHOWN]
         ]
         made = plain_table([("id", "text"), ("what it says, and why not", "text")], rows)
-        parts.append(f"<div><h3>{facts.refused:,} subscriptions that cannot be read</h3>{made}</div>")
+        parts.append(f"<div><h3>{counted(facts.refused, 'subscription')} refused</h3>{made}</div>")
     if not parts:
         return ""
     return (

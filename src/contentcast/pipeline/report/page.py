@@ -12,6 +12,7 @@ from contentcast import catalog
 from contentcast.pipeline.report.charts import NONE, Bar, Cell, bars, milliseconds, plain_table, seconds, short, table, text
 from contentcast.pipeline.report.content import aside_section, distributions_section, examples_section, learnt_section
 from contentcast.pipeline.report.network import busiest, drawing, load_of
+from contentcast.pipeline.report.papers import papers_section
 from contentcast.pipeline.side_by_side import HEADINGS as HEADINGS_OF_ALL
 from contentcast.pipeline.side_by_side import shown
 
@@ -24,10 +25,10 @@ STEP_HEADINGS: Final = ("steps", "steps / event")
 
 
 def write_report(facts: Facts, path: Path) -> None:
-    path.write_text(page(facts), encoding="utf-8")
+    path.write_text(page(facts, path.parent), encoding="utf-8")
 
 
-def page(facts: Facts) -> str:
+def page(facts: Facts, folder: Path) -> str:
     here = files("contentcast.pipeline.report")
     style, script = (here.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     # "</" would end the script element from inside a text.
@@ -46,6 +47,7 @@ def page(facts: Facts) -> str:
         learnt_section(facts),
         examples_section(facts),
         aside_section(facts),
+        papers_section(folder),
         _steps(facts),
         _footer(facts),
         f'</main>\n<script type="application/json" id="data">{data}</script>',
@@ -100,9 +102,9 @@ def _side_by_side(facts: Facts) -> str:
         "sample, because some take long to tell many subscriptions. <b>flooding</b> is broadcast: every event to every broker. "
         f"{topics}Messages are copies on links; multicast sends one for all receivers of a LAN. CPU is measured, of all "
         "brokers together; state is what a broker holds of subscriptions, in the mean. Latency is that of the cost model.</p>"
-        f"<h3>Messages</h3>{bars(messages)}{plain_table(kinds, cells)}"
-        '<p class="small quiet">The papers measured each system by itself: <code>contentcast experiment --list</code> names '
-        "their evaluations, docs/experiments.md has the results.</p></section>"
+        f"<h3>Messages</h3>{bars(messages)}"
+        '<p class="small quiet">How often events crossed links until all who want them had them. A short bar is better.</p>'
+        f"{plain_table(kinds, cells)}</section>"
     )
 
 
@@ -123,7 +125,8 @@ def _network(facts: Facts) -> str:
     first = load_of(next(iter(facts.routes.values())), facts.events)
     return (
         f'<section><h2>The network and its load</h2><p class="quiet">{len(topology)} brokers and {len(topology.links)} links '
-        f"({text(facts.feed.topology_name)}). Choose a protocol; point at a link or a broker for its numbers.</p>"
+        f"({text(facts.feed.topology_name)}). A wide line is a link with many messages, a large circle a busy broker. "
+        "Choose a protocol; point at a link or a broker for its numbers.</p>"
         f"{_switch(facts.routes)}{drawing(topology, first)}"
         '<div class="legend"><span><i class="wide"></i>the busiest link: '
         f'<b data-fill="mostOnLink">{text(first["mostOnLink"])}</b></span><span><i class="round"></i>the busiest broker: '
@@ -139,18 +142,18 @@ def _protocols(facts: Facts) -> str:
     shown_headings = (*HEADINGS, *STEP_HEADINGS) if counted else HEADINGS
     sampled = {row["protocol"] for row in rows if row["events"] < facts.events}
 
-    def panel(title: str, key: str, shown: Any, mark: float | None = None) -> str:
+    def panel(title: str, caption: str, key: str, shown: Any, mark: float | None = None) -> str:
         each = [
             Bar(row["protocol"], row[key] or 0.0, ("≈ " if row["protocol"] in sampled else "") + shown(row[key]))
             for row in rows
         ]
-        return f"<div><h3>{title}</h3>{bars(each, mark, 'the lower bound')}</div>"
+        return f'<div><h3>{title}</h3>{bars(each, mark, "the lower bound")}<p class="small quiet">{caption}</p></div>'
 
     panels = [
-        panel("Messages on links", "messages", short, float(facts.least)),
-        panel("Bytes on links", "bytes", lambda value: short(value) + "B"),
-        *([panel("Matching steps at all brokers", "steps", short)] if counted else []),
-        panel("CPU time of the busiest broker", "busiest_broker_s", seconds),
+        panel("Messages on links", "Copies of events on every link.", "messages", short, float(facts.least)),
+        panel("Bytes on links", "The same copies by their size on the wire.", "bytes", lambda value: short(value) + "B"),
+        *([panel("Matching steps", "Tests made by all brokers.", "steps", short)] if counted else []),
+        panel("CPU time of the busiest broker", "The broker that would be full first.", "busiest_broker_s", seconds),
     ]
     headings = [("protocol", "text"), *((name, "number") for name in shown_headings)]
     bound = [Cell("lower bound", "lower bound"), Cell(short(facts.least), facts.least), Cell("1.000", 1.0)]
@@ -207,12 +210,18 @@ def _busiest(facts: Facts) -> str:
 
     links = listed("busiest-links", "Links", ("from", "to", "messages", "bytes"), 2, found["links"])
     brokers = listed("busiest-brokers", "Brokers", ("broker", "events", "deliveries", "CPU time"), 1, found["brokers"])
-    return f'<section><h2>The busiest</h2>{_switch(facts.routes)}<div class="two">{links}{brokers}</div></section>'
+    return (
+        '<section><h2>The busiest</h2><p class="quiet">The links and brokers with the most to do under the '
+        f'protocol that is chosen here.</p>{_switch(facts.routes)}<div class="two">{links}{brokers}</div></section>'
+    )
 
 
 def _steps(facts: Facts) -> str:
     each = [Bar(name, took, f"{took:,.1f} s") for name, took in facts.took_s.items()]
-    return f"<section><h2>Where the time went</h2>{bars(each)}</section>"
+    return (
+        '<section><h2>Where the time went</h2><p class="quiet">Seconds of this job by step, from reading events to '
+        f"writing this page.</p>{bars(each)}</section>"
+    )
 
 
 def _footer(facts: Facts) -> str:

@@ -75,7 +75,8 @@ class Prepared:
     refused_count: int = 0
     follows: Followed | None = None
     _shipped: set[str] = field(default_factory=set, repr=False)
-    _unusable: set[str] = field(default_factory=set, repr=False)
+    unusable: dict[str, str] = field(default_factory=dict, repr=False)
+    """Versions of the table that the stream could not take, with the reason; empty again once it has taken one."""
 
     def path(self, version: str, what: str) -> Path:
         return Path(self.folder) / f"contentcast-{self.key}-{version}-{what}"
@@ -89,6 +90,12 @@ class Prepared:
         with pa.memory_map(str(self.path(self.version, "refused"))) as file:
             return pa.ipc.open_file(file).read_all()
 
+    def kept_ids(self) -> pa.Array:
+        """The ids of the rows that take part."""
+        mapped = Mapped(self, self.version)
+        held = [np.fromiter(mapped.index(shard), np.int64) for shard in range(mapped.about.shards.count)]
+        return mapped.column(ID, pa.array(np.unique(np.concatenate(held))))
+
     # --- versions
 
     def latest(self) -> str:
@@ -100,15 +107,17 @@ class Prepared:
             seen = ""
             try:
                 seen = self.follows.fingerprint()
-                if seen != before and seen not in self._unusable:
+                if seen != before and seen not in self.unusable:
                     self._build(seen)
                     self.publish(seen)
-                    self._unusable.clear()
+                    self.unusable.clear()
                     return seen
             except (ContentcastError, OSError) as reason:
-                if seen not in self._unusable:  # said once
-                    _say(f"{self.follows} has changed and cannot be used, the stream goes on without the change: {reason}")
-                self._unusable.add(seen)
+                if seen not in self.unusable:  # said once
+                    self.unusable[seen] = (
+                        f"{self.follows} has changed and cannot be used, the stream goes on without it: {reason}"
+                    )
+                    _say(self.unusable[seen])
             return before
 
     def _build(self, version: str) -> None:

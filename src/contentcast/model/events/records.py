@@ -1,9 +1,8 @@
-"""What a worker does with raw records: rows of a table, JSON texts or whole CSV files become events, and the bad ones are
-named.
+"""What becomes of raw records: rows of a table, JSON texts or whole CSV files become events, and the bad ones are named.
 
-Each reader is a small value that travels to the workers. `read(batch)` gives the events with all the columns that stay, in the
-types of `schema`, and for each bad record why it is one, which attribute it is about, and the record as it came. How values
-are taken is said in the words of `model.events.intake`.
+Each reader is a small value that can travel to the workers of Spark. `read(batch)` gives the events with all the columns that
+stay, in the types of `schema`, and for each bad record why it is one, which attribute it is about, and the record as it came.
+How values are taken is said in the words of `model.events.intake`.
 Rule: events are checked by `EventBatch` and nothing else; every record comes out once, good or bad.
 """
 
@@ -13,7 +12,7 @@ import base64
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from difflib import get_close_matches
@@ -97,12 +96,13 @@ class Columns:
         arrays = [(events.records if name in self.space else kept).column(name) for name in self.schema.names]
         yield Read(
             pa.RecordBatch.from_arrays(arrays, schema=self.schema),
-            [Bad.of(each, _as_json(batch, each.event), None) for each in events.rejected],
-            [Bad.of(each, _as_json(batch, each.event), None) for each in events.left_out],
+            [Bad.of(each, as_json(batch, each.event), None) for each in events.rejected],
+            [Bad.of(each, as_json(batch, each.event), None) for each in events.left_out],
         )
 
 
-def _as_json(batch: pa.RecordBatch, row: int) -> str:
+def as_json(batch: pa.RecordBatch, row: int) -> str:
+    """One row of a table as a record to show."""
     return json.dumps(
         {name: _value(batch.column(name)[row]) for name in batch.schema.names}, default=_spelled, ensure_ascii=False
     )
@@ -287,3 +287,24 @@ def _dotted(above: str, type_: pa.DataType) -> Iterator[str]:
             yield from _dotted(f"{above}.{field.name}", field.type)
         else:
             yield f"{above}.{field.name}"
+
+
+# --- how they are read
+
+
+def set_aside(how: How) -> How:
+    """For a reader: what it must not raise it sets aside, and who asked raises."""
+    return {**how, "on_error": "absent" if how.get("on_error") == "absent" else "reject"}
+
+
+def wider(space: Space, extra: Mapping[str, str]) -> Space:
+    """The space with the fields that events may carry beside it."""
+    for name in extra:
+        if name in space:
+            raise ContentcastError(f"{name} is an attribute of {space.name}; extra names others")
+    return Space(space.name, {**dict(space.items()), **extra}) if extra else space
+
+
+def first_complaint(bad: list[Bad]) -> str:
+    where = f"attribute {bad[0].attribute}: " if bad[0].attribute else ""
+    return f"{where}{bad[0].reason}, in the record {bad[0].record[:400]}"

@@ -1,0 +1,142 @@
+"""A user's own events and rules as a workload that the simulation plays: from files, at the brokers that they name.
+
+    own = own_workload(["orders.jsonl"], "rules.csv", space, network, publisher="site")
+    own.scenario, own.events, own.subscriptions          as `simulation.trial` takes them
+    own.told                                              what was left out, and where things were put, in sentences
+
+Rule: rows keep the order of their files. What says no broker is put at the brokers in turn, and that is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contentcast.files.open_events import open_events
+from contentcast.files.subscription_table import ID, REASON, TEXT, FileTable, check_table
+from contentcast.language import parse_many
+from contentcast.model.errors import ContentcastError, counted, nearest
+from contentcast.model.space import Space
+from contentcast.network.topology import Topology
+from contentcast.workload.contract import Interests, Scenario
+
+PUBLISHER, SUBSCRIBER, BROKER = "publisher", "subscriber", "broker"
+NAME: Final = "own"
+
+
+@dataclass(frozen=True)
+class OwnWorkload:
+    scenario: Scenario
+    events: int
+    subscriptions: int
+    told: list[str]
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The recipe of a scenario that has only the rows of the files."""
+
+    space: Space
+    brokers: Sequence[str]
+    records: pa.Table
+    entered: pa.Array
+    wanted: pa.Table
+
+    def events(self, rows: range) -> list[Any]:
+        piece = self.records.slice(rows.start, len(rows)).combine_chunks()
+        return [_one(piece[name]) for name in self.space.names]
+
+    def interests(self, rows: range) -> Interests:
+        piece = self.wanted.slice(rows.start, len(rows)).combine_chunks()
+        return Interests(_one(piece[TEXT]), _one(piece[SUBSCRIBER]), _one(piece[BROKER]))
+
+    def publishers(self, rows: range) -> Any:
+        return self.entered.slice(rows.start, len(rows))
+
+
+def own_workload(
+    events: Sequence[str], rules: str | Path, space: Space, network: Topology, *, publisher: str | None = None
+) -> OwnWorkload:
+    """`publisher`: the events' column with the broker where each enters; if not told, `publisher` where there is one."""
+    told: list[str] = []
+    records, bad, entered = _events(events, space, network, publisher, told)
+    if bad:
+        told.append(f"{counted(bad, 'record')} left out: no events of {space.name}")
+    wanted = _rules(Path(rules), space, network, told)
+    if not records.num_rows or not wanted.num_rows:
+        raise ContentcastError(f"there is no {'event' if not records.num_rows else 'rule'} to simulate; " + "; ".join(told))
+    recipe = _Files(space, network.brokers, records, entered, wanted)
+    return OwnWorkload(Scenario(NAME, 0, {}, recipe), records.num_rows, wanted.num_rows, told)
+
+
+def _events(
+    given: Sequence[str], space: Space, network: Topology, publisher: str | None, told: list[str]
+) -> tuple[pa.Table, int, pa.Array]:
+    from contentcast.model.events.event_files import format_of
+
+    beside = publisher or PUBLISHER
+    # JSON lines have only what the space has, unless they are told of the column.
+    is_json = any(format_of(each)[0] == "jsonl" for each in given)
+    wide = space if beside in space or not is_json else Space(space.name, {**dict(space.items()), beside: "string"})
+    opened = open_events(given, wide)
+    read = [each for each, _ in opened.pieces()]
+    bad = sum(len(each.bad) for each in read)
+    table = pa.Table.from_batches([each.events for each in read], schema=opened.schema)
+    column = table[beside] if beside in table.column_names else None
+    if publisher is not None and (column is None or column.null_count == len(column)):
+        raise ContentcastError(f"the events have no column {publisher!r}{nearest(publisher, table.column_names)}")
+    if column is None or column.null_count == len(column):
+        told.append("events enter at all brokers in turn, since they say no publisher (--publisher COLUMN)")
+        return table, bad, _in_turn(network, table.num_rows)
+    keep = _known(column, network)
+    if not pc.all(keep).as_py():
+        left = table.num_rows - pc.sum(keep).as_py()
+        told.append(f"{counted(left, 'event')} left out: the network has no broker {_first_unknown(column, keep)}")
+        table, column = table.filter(keep), column.filter(keep)
+    return table, bad, _one(column.cast(pa.string()))
+
+
+def _rules(path: Path, space: Space, network: Topology, told: list[str]) -> pa.Table:
+    checked = check_table(FileTable(path).read())
+    parsed = parse_many(space, checked.texts, on_error="reject")
+    errors = dict(parsed.refused)
+    refused = checked.refuse(errors)
+    if refused.num_rows:
+        first = refused.slice(0, 1).to_pylist()[0]
+        told.append(f"{counted(refused.num_rows, 'rule')} refused, the first {first[ID]}: {first[REASON].splitlines()[0]}")
+    table = checked.columns.append_column(TEXT, checked.texts)
+    table = table.take(pa.array(np.setdiff1d(np.arange(len(table)), np.array(sorted(errors), np.int64))))
+    if BROKER not in table.column_names:
+        told.append("subscribers are at all brokers in turn, since the rules have no column broker")
+        table = table.append_column(BROKER, _in_turn(network, table.num_rows))
+    keep = _known(table[BROKER], network)
+    if not pc.all(keep).as_py():
+        left = table.num_rows - pc.sum(keep).as_py()
+        told.append(f"{counted(left, 'rule')} left out: the network has no broker {_first_unknown(table[BROKER], keep)}")
+        table = table.filter(keep)
+    if SUBSCRIBER not in table.column_names:
+        named = pc.binary_join_element_wise(pa.scalar("subscriber"), table[ID].cast(pa.string()), "-")
+        table = table.append_column(SUBSCRIBER, named)
+    return table.select([ID, TEXT, SUBSCRIBER, BROKER])
+
+
+def _known(brokers: pa.ChunkedArray, network: Topology) -> pa.ChunkedArray:
+    return pc.is_in(brokers.cast(pa.string()), value_set=pa.array(network.brokers, pa.string()))
+
+
+def _first_unknown(brokers: pa.ChunkedArray, keep: pa.ChunkedArray) -> str:
+    return repr(brokers.filter(pc.invert(keep))[0].as_py())
+
+
+def _in_turn(network: Topology, rows: int) -> pa.Array:
+    return pa.array(network.brokers, pa.string()).take(pa.array(np.arange(rows) % len(network.brokers)))
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([pa.array([], column.type), *column.chunks])
