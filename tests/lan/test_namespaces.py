@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -37,6 +38,20 @@ def test_what_is_made_is_removed_also_when_something_fails() -> None:
         fail()
     assert len(mine) == 3
     assert not mine & namespaces()
+
+
+def test_what_is_made_is_removed_when_the_process_is_asked_to_end() -> None:
+    told = (
+        "import time\nfrom contentcast.experiments.lan.namespaces import Switch\n"
+        "with Switch(['a']) as lan:\n    print(lan._tag, flush=True)\n    time.sleep(60)"
+    )
+    running = subprocess.Popen([sys.executable, "-c", told], stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    tag = running.stdout.readline().strip()
+    assert f"{tag}-a" in namespaces()
+    running.terminate()
+    assert running.wait(timeout=60) == 143
+    assert not any(each.startswith(tag) for each in namespaces())
 
 
 def test_a_computer_is_charged_for_what_it_wants() -> None:

@@ -6,7 +6,8 @@
 
 Source: Eide et al. 2003, section 6.1 (switched Ethernet with IGMP snooping). The switch is a namespace as well, so that
 nothing of the computer's own network is touched.
-Rule: what was made here is removed here, also when something fails; names of other namespaces are never touched.
+Rule: what was made here is removed here, also when something fails or the process is asked to end (SIGTERM); names of other
+namespaces are never touched.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from contentcast.model import ContentcastError
 
@@ -56,11 +60,14 @@ class Switch:
         self.computers = tuple(computers)
         self._tag = f"cc{secrets.token_hex(3)}"
         self._made: list[str] = []
+        self._before: Any = None
 
     def __enter__(self) -> Switch:
         what = lacking()
         if what:
             raise ContentcastError(what)
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            self._before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             self._make()
         except BaseException:
@@ -73,6 +80,9 @@ class Switch:
             with suppress(subprocess.CalledProcessError):
                 _ip("netns", "del", name)
         self._made.clear()
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+            self._before = None
 
     def _make(self) -> None:
         switch = self._add("sw")
