@@ -17,6 +17,7 @@ BENCHMARKS = (
     "reading",
     "compiling",
     "matching",
+    "lists",
     "draws",
     "processors",
     "updates",

@@ -43,6 +43,9 @@ def use_indexes() -> None:
     import pyarrow as pa
 
     import contentcast as cc
+    from contentcast.matching.index.values.list_filing import find_lists
+    from contentcast.matching.index.values.text_pieces import Pieces, joined
+    from contentcast.model.values.kinds import KINDS
     from contentcast.warming.loading import load_index_kernels
 
     load_index_kernels()
@@ -51,6 +54,7 @@ def use_indexes() -> None:
     _use(index, records)
     index.add(0, "venue LIKE '%dark%' AND price = 8.5")
     _use(index, records)
+    find_lists(Pieces(), KINDS["string"], *joined([b"\0\0\0\0"]), 0)
     small = cc.MatchIndex(cc.Space("small", a="int", b="int", price="float"))
     small.add_many(range(300), [f"a = {number % 3} AND b = {number % 4}" for number in range(300)])
     for number in range(40):  # each halves the same gap between order codes, until all are given anew

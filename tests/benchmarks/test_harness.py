@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.columns import Column, strings
-from benchmarks.engines import bulk, matching
+from benchmarks.engines import bulk, lists, matching
 from benchmarks.engines.matching import Cell, Disagreement
 from benchmarks.machine import facts
 from benchmarks.peers import PEERS, Matches
@@ -170,3 +170,11 @@ def test_the_command_writes_where_it_is_told(
     assert command.main(["bulk", "--quick", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "bulk.json").exists()
     assert "Bulk" in capsys.readouterr().out
+
+
+def test_lists_are_measured_beside_equality() -> None:
+    """A quick run also compares the index with the oracle."""
+    result = lists.run(quick=True)
+    assert set(result.data) == set(lists.FORMS)
+    assert result.data[lists.EQUAL]["of_equality"] == 1.0
+    assert "Target: array_contains at no less than a quarter" in result.notes[0]

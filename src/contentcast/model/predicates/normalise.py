@@ -38,7 +38,17 @@ def normalise(space: Space, tree: nodes.Tree) -> Predicate:
     Raises `TooManyConjunctions` where that would have more than MOST_CONJUNCTIONS parts or take more than `effort.MOST_STEPS`.
     """
     effort = Effort(MOST_STEPS)
-    return Predicate(space, simplified(space, _when(space, tree, True, effort), effort=effort), tree)
+    found = _when(space, tree, True, effort)
+    # What `_any_of` gives is simplified already, and to do so again changes nothing.
+    return Predicate(space, tuple(found) if _is_any_of(tree) else simplified(space, found, effort=effort), tree)
+
+
+def _is_any_of(tree: nodes.Tree) -> bool:
+    """Are the alternatives of a tree those of its parts, taken together? Those of an OR are, and of an AND that is negated."""
+    truth = True
+    while isinstance(tree, nodes.Not):
+        tree, truth = tree.part, not truth
+    return isinstance(tree, nodes.Or if truth else nodes.And)
 
 
 def _when(space: Space, tree: nodes.Tree, wanted: bool, effort: Effort) -> list[Conjunction]:

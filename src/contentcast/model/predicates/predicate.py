@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.predicates.simplify import Simplifier
@@ -22,6 +23,10 @@ from contentcast.model.values.kinds import Value
 
 if TYPE_CHECKING:
     from contentcast.model.predicates.tree import Tree
+
+
+_FEW: Final = 8
+"""Conjunctions that are compared in pairs, by their attributes alone, before anything else is done with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,12 @@ def simplified(
     space: Space, conjunctions: Iterable[Conjunction], most: int | None = None, effort: Effort = UNLIMITED
 ) -> tuple[Conjunction, ...]:
     """The same disjunction with fewer parts (see `simplify`), in one order. Raises once there are more than `most`."""
-    given = list(dict.fromkeys(conjunctions))
+    given = list(conjunctions)
+    if len(given) < 2:
+        return tuple(given)
+    if len(given) <= _FEW and _are_apart(given):
+        return tuple(sorted(given, key=lambda each: each.sort_key(space)))
+    given = list(dict.fromkeys(given))
     if len(given) < 2:
         return tuple(given)
     work = Simplifier(most, effort)
@@ -138,3 +148,9 @@ def simplified(
         for row in work.simplify(rows)
     ]
     return tuple(sorted(found, key=lambda each: each.sort_key(space)))
+
+
+def _are_apart(conjunctions: list[Conjunction]) -> bool:
+    """Does each have an attribute that the other lacks, whichever two are taken? Then none merge and none covers another."""
+    names = [{name for name, _ in each.items} for each in conjunctions]
+    return not any(one <= other or other <= one for one, other in combinations(names, 2))

@@ -23,7 +23,8 @@ from contentcast.model.values.caches import weighed
 from contentcast.model.values.keys import key_of, value_of
 from contentcast.model.values.kinds import TIMESTAMP, Kind, Value
 
-_NO_TEXT: Final = 0xFFFFFFFF
+NO_TEXT: Final = 0xFFFFFFFF
+"""Stands where a null has no length."""
 _COUNT: Final = struct.Struct("<I")
 _WIDE: Final = 9
 
@@ -88,7 +89,7 @@ def _texts(elements: pa.Array) -> tuple[npt.NDArray[np.int64], Bytes]:
     starts = np.concatenate([[0], np.cumsum(sizes)])[:-1]
     written = np.zeros(int(sizes.sum()), np.uint8)
     header = starts[:, None] + np.arange(4)
-    written[header] = np.where(there, lengths, _NO_TEXT).astype("<u4").view(np.uint8).reshape(-1, 4)
+    written[header] = np.where(there, lengths, NO_TEXT).astype("<u4").view(np.uint8).reshape(-1, 4)
     rest = np.ones(len(written), np.bool_)
     rest[header] = False
     written[rest] = joined
@@ -109,7 +110,7 @@ def list_value(kind: Kind, value: Value) -> Value:
     for each in value:
         if kind.element.name == "string":
             raw = b"" if each is None else each.encode()
-            parts.append(_COUNT.pack(_NO_TEXT if each is None else len(raw)) + raw)
+            parts.append(_COUNT.pack(NO_TEXT if each is None else len(raw)) + raw)
         elif each is None:
             parts.append(bytes(_WIDE))
         elif kind.element.name == "float":
@@ -138,8 +139,8 @@ def _read(key: tuple[str, bytes]) -> tuple[Value | None, ...]:
         if name == "string":
             (length,) = _COUNT.unpack_from(raw, at)
             at += 4
-            found.append(None if length == _NO_TEXT else raw[at : at + length].decode())
-            at += 0 if length == _NO_TEXT else length
+            found.append(None if length == NO_TEXT else raw[at : at + length].decode())
+            at += 0 if length == NO_TEXT else length
         else:
             (number,) = struct.unpack_from("<d" if name == "float" else "<q", raw, at + 1)
             found.append(_as_value(name, number) if raw[at] else None)

@@ -9,26 +9,33 @@ A list of k elements costs k look-ups, whatever the number of constraints, and l
 Rule: as in `text_tests`, a constraint is filed under something that every list which satisfies it (or fails it) has.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="no-untyped-def,untyped-decorator,misc"
+
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.index.values.text_pieces import EXACT, PREFIX, Pieces
+from contentcast.matching.index.values.hash_tables import frozen
+from contentcast.matching.index.values.text_pieces import EXACT, PADDING, PREFIX, Pieces
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.predicates.list_tests import Some
 from contentcast.model.values.keys import key_of
 from contentcast.model.values.kinds import Kind, Value
-from contentcast.model.values.list_bytes import elements_of
+from contentcast.model.values.list_bytes import NO_TEXT
 from contentcast.model.values.ranges import prefix_of
 
 Ints = npt.NDArray[np.int64]
 Filed = list[tuple[int, bytes]]
 
 _LIST, _NULL, _ELEMENT = b"l", b"n", b"e"
+_NULL_SIGN, _ELEMENT_SIGN = ord(_NULL), ord(_ELEMENT)
+_TEXTS, _KEYS, _FLOATS = range(3)
+_SORTS: Final = {"string": _TEXTS, "float": _FLOATS}
 _EVERY: Final[Filed] = [(EXACT, _LIST)]
 _MOST: Final = 64
 """Texts of one element constraint; one that has more is tried on every list."""
@@ -71,14 +78,56 @@ def _text(kind: Kind, value: Value) -> bytes:
     return _ELEMENT + (value.encode() if isinstance(value, str) else struct.pack("<q", key_of(kind, value)))
 
 
-def find_lists(pieces: Pieces, element: Kind, values: list[bytes], numbers: int) -> tuple[Ints, Ints]:
-    """The numbers that each list leads to, once each: places of lists, numbers."""
-    texts: list[bytes] = []
-    parents: list[int] = []
-    for place, value in enumerate(values):
-        inside = {_LIST, *(_NULL if each is None else _text(element, each) for each in elements_of(element, value))}
-        texts += inside
-        parents += [place] * len(inside)
-    at, those = pieces.find(texts, numbers)
-    pairs = np.unique(np.array(parents, np.int64)[at] << 32 | those)
+def find_lists(pieces: Pieces, element: Kind, text: Any, starts: Ints, numbers: int) -> tuple[Ints, Ints]:
+    """The numbers that each list leads to, once each: places of lists, numbers. List k is text[starts[k] : starts[k + 1]]."""
+    sort = _SORTS.get(element.name, _KEYS)
+    room = int(starts[-1] - starts[0])
+    inside, begins, parents = (
+        np.zeros(room + PADDING, np.uint8),
+        np.zeros(room // 4 + 1, np.int64),
+        np.zeros(room // 4, np.int64),
+    )
+    count = _element_texts(frozen(text), frozen(starts), sort, inside, begins, parents)
+    at, those = pieces.find_in(inside, begins[: count + 1], numbers)
+    _, every = pieces.find([_LIST], numbers)
+    found = parents[at] << 32 | those
+    if len(every):
+        found = np.concatenate([found, (np.arange(len(starts) - 1)[:, None] << 32 | every).reshape(-1)])
+    pairs = np.unique(found)
     return pairs >> 32, pairs & 0xFFFFFFFF
+
+
+@nb.njit(nogil=True, cache=True)
+def _element_texts(raw, starts, sort, text, begins, parents):
+    """The texts of the elements of all lists, which are written as `list_bytes` says. Returns how many there are.
+
+    Element k is text[begins[k] : begins[k + 1]], of the list parents[k]. In pure Python this was three quarters of the time.
+    """
+    count, to = 0, np.int64(0)
+    for place in range(len(starts) - 1):
+        at, end = starts[place] + 4, starts[place + 1]
+        while at < end:
+            parents[count] = place
+            size = np.int64(8)
+            if sort == _TEXTS:
+                size = (
+                    np.int64(raw[at]) | np.int64(raw[at + 1]) << 8 | np.int64(raw[at + 2]) << 16 | np.int64(raw[at + 3]) << 24
+                )
+                there = size != NO_TEXT
+                size = size if there else np.int64(0)
+                at += 4
+            else:
+                there = raw[at] != 0
+                at += 1
+            text[to] = _ELEMENT_SIGN if there else _NULL_SIGN
+            to += 1
+            if there:
+                # A float below zero has the key of its bits with all but the sign turned round (see `keys`).
+                turned = np.uint8(255) if sort == _FLOATS and raw[at + 7] >= 128 else np.uint8(0)
+                for k in range(size):
+                    text[to + k] = raw[at + k] ^ (turned if k < 7 else turned & np.uint8(127))
+                to += size
+            at += size
+            count += 1
+            begins[count] = to
+    return count

@@ -32,7 +32,8 @@ Ints = npt.NDArray[np.int64]
 EXACT, PREFIX, SUFFIX, CONTAINS = range(4)
 LONGEST: Final = 62
 """The greatest length of a contained piece, in bytes: `heads` has one bit for each length."""
-_PADDING: Final = bytes(8)
+PADDING: Final = 8
+"""Bytes that follow the last text: eight are read at a time."""
 _SPREAD: Final = np.int64(-7046029254386353131)
 
 
@@ -81,7 +82,7 @@ class Pieces:
 
     def unlink(self, how: int, piece: bytes, number: int) -> None:
         self._settle()
-        self._gone += bool(_unlink(self._table, how, np.frombuffer(piece + _PADDING, np.uint8), len(piece), number))
+        self._gone += bool(_unlink(self._table, how, np.frombuffer(piece + bytes(PADDING), np.uint8), len(piece), number))
 
     def tidy(self) -> None:
         """Drop the links that were removed, if they are more than half of all links."""
@@ -97,7 +98,7 @@ class Pieces:
 
     def find(self, texts: list[bytes], numbers: int) -> tuple[Ints, Ints]:
         """Pairs (position of a text, number that it leads to), each pair once. All numbers are below `numbers`."""
-        return self.find_in(*_joined(texts), numbers)
+        return self.find_in(*joined(texts), numbers)
 
     def find_in(self, text: Any, starts: Ints, numbers: int) -> tuple[Ints, Ints]:
         """The same for texts in one array: text k is text[starts[k] : starts[k + 1]]. Eight bytes follow the last text."""
@@ -123,7 +124,7 @@ class Pieces:
         """Put the waiting links into the table, all at once."""
         if not self._waiting:
             return
-        text, starts = _joined([piece for _, piece, _ in self._waiting])
+        text, starts = joined([piece for _, piece, _ in self._waiting])
         how = np.array([each for each, _, _ in self._waiting], np.int64)
         numbers = np.array([number for _, _, number in self._waiting], np.int64)
         with Uninterrupted():
@@ -148,11 +149,11 @@ class Pieces:
         self._bytes += int(starts[-1])
 
 
-def _joined(texts: list[bytes]) -> tuple[Any, Ints]:
+def joined(texts: list[bytes]) -> tuple[Any, Ints]:
     """The texts in one array, with eight bytes of padding after the last; and where each begins."""
     starts = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(each) for each in texts], out=starts[1:])
-    return np.frombuffer(b"".join([*texts, _PADDING]), np.uint8), starts
+    return np.frombuffer(b"".join([*texts, bytes(PADDING)]), np.uint8), starts
 
 
 @nb.njit(nogil=True, cache=True, inline="always")

@@ -27,7 +27,7 @@ from contentcast.matching.index.machine.uninterrupted import Uninterrupted
 from contentcast.matching.index.values.hash_tables import TextTable, grown
 from contentcast.matching.index.values.list_filing import find_lists, list_filing
 from contentcast.matching.index.values.text_answers import Answers
-from contentcast.matching.index.values.text_pieces import CONTAINS, EXACT, LONGEST, PREFIX, SUFFIX, Pieces
+from contentcast.matching.index.values.text_pieces import CONTAINS, EXACT, LONGEST, PREFIX, SUFFIX, Pieces, joined
 from contentcast.model.predicates.constraint import Constraint
 from contentcast.model.values.kinds import TOP, Kind, Value
 from contentcast.model.values.patterns import Pattern, escaped
@@ -190,7 +190,7 @@ class TextIndex:
     def _learn(self, values: list[Value]) -> None:
         """Answers for values that were not asked for before."""
         if self.kind.element is not None:
-            found = find_lists(self._pieces, self.kind.element, values, len(self.constraints))
+            found = find_lists(self._pieces, self.kind.element, *joined(values), len(self.constraints))
         else:
             raw = [value.encode() if isinstance(value, str) else value for value in values]
             found = self._pieces.find(raw, len(self.constraints))
@@ -214,10 +214,11 @@ class TextIndex:
         for place, number in enumerate(new):
             for how, piece in self._unanswered[number]:
                 pieces.link(how, piece, place)
+        text, starts = self._values.text, self._values.starts[: len(self._asked) + 1]
         if self.kind.element is not None:
-            at, those = find_lists(pieces, self.kind.element, self._asked, len(new))
+            at, those = find_lists(pieces, self.kind.element, text, starts, len(new))
         else:
-            at, those = pieces.find_in(self._values.text, self._values.starts[: len(self._asked) + 1], len(new))
+            at, those = pieces.find_in(text, starts, len(new))
         numbers = np.array(new, np.int64)[those]
         tried = int(np.count_nonzero(np.frombuffer(self._sure, np.bool_)[numbers] == 0))
         if tried + len(self._asked) * (1 + len(ranged)) // LOOKED_AT > self._most_tried:
