@@ -165,8 +165,11 @@ async def test_the_place_of_an_event_that_waits_for_a_durable_subscriber(tmp_pat
         await kept.leave()
         later = TRADE | {"price": 118.0}
         await feed.publish("trades", later)
-        await until(lambda: b.durable.home.place(kept.id)[1] == 2)
-        assert await place(later) == (WAITS, "number 2 at b waits for its client")
+
+        async def waits_at_home() -> bool:
+            return await place(later) == (WAITS, "number 2 at b waits for its client")
+
+        await until(waits_at_home)
         assert (await place(later | {"price": 130.0}))[0] == NO_MATCH
 
 

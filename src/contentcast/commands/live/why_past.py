@@ -28,12 +28,14 @@ def outcome(past: list[dict[str, Any]], subscription: int, judged: dict[str, Any
             if each["subscription"] == subscription:
                 how = "was handed over and is not acknowledged" if each["handed"] else "waits for its client"
                 return (ARRIVES if each["handed"] else WAITS), f"number {each['number']:,} at {name} {how}"
-        for each in broker.get("owed", ()):
-            if subscription in each["subscriptions"]:
-                return WAITS, f"position {each['position']:,} of {name}'s log: {each['home']} has not said that it has it"
         for each in broker.get("handed", ()):
             if each["subscription"] == subscription:
                 return _queued(each, name)
+    for broker in past:  # a home that has it, and has not said so yet, counts before
+        for each in broker.get("owed", ()):
+            if subscription in each["subscriptions"]:
+                where = f"position {each['position']:,} of {broker['broker']}'s log"
+                return WAITS, f"{where}: {each['home']} has not said that it has it"
     if judged is None:
         return UNKNOWN, ""
     if not judged["matched"]:
