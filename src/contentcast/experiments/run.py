@@ -71,7 +71,7 @@ def _take_rows(experiment: Experiment, out: Path) -> None:
 
 
 def report(experiment: Experiment, summary: pa.Table, verdicts: list[Verdict]) -> str:
-    """The claims and the numbers as a page of Markdown; this is how docs/experiments.md has them."""
+    """The claims and the numbers as a page of Markdown; this is how docs/experiments has them."""
     claims = [(each.claim, each.paper, each.ours, "yes" if each.holds else "**no**") for each in verdicts]
     numbers = [tuple("" if value is None else str(value) for value in row.values()) for row in summary.to_pylist()]
     return "\n\n".join(

@@ -29,28 +29,28 @@ PAPERS: Final = (
         "link-matching",
         "How many events can a network carry if brokers look into them, and how much matching is done along the way?",
         "link-matching",
-        "experiments.md",
+        "experiments/link-matching.md",
     ),
     Paper(
         "Triantafillou & Economides 2004",
         "summaries",
         "How much is sent and stored if brokers tell each other summaries of subscriptions instead of the subscriptions?",
         "summaries",
-        "experiments.md",
+        "experiments/summaries.md",
     ),
     Paper(
         "Baldoni et al. 2005",
         "overlay",
         "How many hops and how much memory does it take if no broker is special, and keys on a ring decide who matches what?",
         "overlay",
-        "experiments-overlay.md",
+        "experiments/overlay.md",
     ),
     Paper(
         "Eide et al. 2003",
         "multicast",
         "How much does a LAN carry if groups of multicast do the filtering, and what does a change of the groups cost?",
         "lan",
-        "experiments-lan.md",
+        "experiments/lan.md",
     ),
 )
 PAGES: Final = Path(contentcast.__file__).parents[2] / "docs"
