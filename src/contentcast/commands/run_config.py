@@ -21,7 +21,7 @@ EXAMPLE: Final = """\
 
 space = "market/space.json"                       # or .toml
 events = ["market/events.parquet"]                # files, folders or patterns: Parquet, CSV, JSON lines, ORC
-subscriptions = "market/subscriptions.parquet"    # subscription (int), predicate (text), subscriber, broker
+subscriptions = "market/subscriptions.parquet"    # subscription (int or text), predicate, subscriber, broker
 
 topology = "tree:3x3"                             # or a .graphml, .json or .edges file; without it nothing is routed
 # delay_attribute = "weight"                      # of the file's links: the delay in ms, if it is not called delay_ms

@@ -17,7 +17,7 @@ from contentcast.hosting.costs import Costs
 SNAPSHOT_S: Final = 1.5
 LONG_FACTOR: Final = 10
 OVERLOAD_QUEUE: Final = 31
-"""What a queue reaches in 1.5 s if it will grow without end: what chart 1 found, see docs/experiments/link-matching.md. The paper's is 80."""
+"""What a queue reaches in 1.5 s if it will grow without end: what chart 1 found, see docs/experiments. The paper's is 80."""
 PILOT_EVENTS: Final = 400
 RESOLUTION: Final = 1.0
 """Events/s per publisher."""

@@ -26,7 +26,7 @@ TRIED_FOR_A_MISS: Final = 200
 
 @dataclass(frozen=True)
 class Getter:
-    subscription: int
+    subscription: int | str
     subscriber: str
     broker: str
     predicate: str
@@ -118,7 +118,7 @@ class _Texts:
     def getter(self, row: int, entered: str | None, topology: Topology | None) -> Getter:
         broker = str(self._column("broker", row) or "")
         way = topology.path(entered, broker) if topology is not None and entered is not None else []
-        return Getter(int(self._column(ID, row)), self.subscriber(row), broker, self.predicate(row), way)
+        return Getter(self._column(ID, row), self.subscriber(row), broker, self.predicate(row), way)
 
 
 def _miss(mapped: Mapped, event: dict[str, Any], getters: set[int], texts: _Texts) -> Miss | None:

@@ -155,11 +155,6 @@ def own_feed(spark: SparkSession, files: Files, told: str) -> Feed:
     if EVENT in columns and not pa.types.is_integer(read.reader.schema.field(EVENT).type):
         raise ContentcastError(f"the events have a column {EVENT} that holds no whole numbers; rename it")
     table = FileTable(_local(files.subscriptions)).read()
-    if ID in table.column_names and pa.types.is_string(table.schema.field(ID).type):
-        raise ContentcastError(
-            f"{files.subscriptions}: routing wants ints as ids of subscriptions, and here they are texts; `contentcast match` "
-            "takes texts, or number them"
-        )
     topology = None
     if files.topology:
         topology = known_topology(

@@ -41,7 +41,7 @@ SAMPLE_ROWS: Final = 2_000
 VALUES_KEPT: Final = 100
 SPLIT_VALUES: Final = 256
 QUANTILES: Final = 21
-RATES: Final = pa.schema([("subscription", pa.int64()), ("matches", pa.int64()), ("rate", pa.float64())])
+RATES: Final = ("subscription", "matches", "rate")
 
 Sums = TypeVar("Sums", EventSums, MatchSums)
 
@@ -249,4 +249,4 @@ def _quantiles(space: Space, name: str, column: pa.Array) -> list[Any]:
 
 def _rates(ids: pa.ChunkedArray, found: MatchSums) -> pa.Table:
     rate = found.matched / max(found.events, 1)
-    return pa.table([ids, pa.array(found.matched), pa.array(rate)], schema=RATES).sort_by("subscription")
+    return pa.table([ids, pa.array(found.matched), pa.array(rate)], names=RATES).sort_by("subscription")

@@ -263,7 +263,10 @@ def _subscriptions(work: Work) -> list[tuple[str, SubscriptionBatch]]:
         brokers = _one(table["broker"]).dictionary_encode()
         readable = np.ones(table.num_rows, bool)
         readable[list(predicates.refused)] = False
-        ids, names = table["subscription"].to_numpy(), np.array(table["subscriber"].to_pylist(), object)
+        # Routers number subscriptions. Rows count them where the ids are texts: nothing that leaves here names one.
+        by_row = not pa.types.is_integer(table["subscription"].type)
+        ids = np.arange(table.num_rows) if by_row else table["subscription"].to_numpy()
+        names = np.array(table["subscriber"].to_pylist(), object)
         found = []
         for at, broker in enumerate(brokers.dictionary.to_pylist()):
             rows = np.flatnonzero((brokers.indices.to_numpy(zero_copy_only=False) == at) & readable)

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from contentcast.model.errors import ContentcastError, EventError
 from contentcast.model.events.csv_files import read_csv
-from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.events.event_batch import EventBatch, flattened
 from contentcast.model.events.event_files import MOST_ROWS, format_of
 from contentcast.model.events.intake import How, Intake, Unknown
 from contentcast.model.events.json_lines import read_lines
@@ -257,16 +257,16 @@ def checked_schema(space: Space, schema: pa.Schema, unknown: Unknown | None) -> 
     """
     how: How = {"unknown": unknown or "ignore", "finer": "round"}  # of no rows nothing is rounded
     EventBatch.from_arrow(space, _no_rows(schema), **how)  # a column of a wrong type is named now, not in a task
-    inside = {name for field in schema if pa.types.is_struct(field.type) for name in _dotted(field.name, field.type)}
-    if not any(name in space for name in (*schema.names, *inside)):
+    names = flattened(_no_rows(schema)).column_names  # those inside of objects, and of lists of objects, too
+    if not any(name in space for name in names):
         raise ContentcastError(
             f"none of the columns {', '.join(schema.names[:12])} is an attribute of {space.name}; "
             f"it has {', '.join(space.names[:12])}"
         )
     fields = [space.arrow_schema.field(field.name) if field.name in space else field for field in schema]
-    missing = [name for name in space.names if name not in schema.names and name not in inside]
+    missing = [name for name in space.names if name not in names]
     if unknown is None:
-        for name in (*schema.names, *inside):
+        for name in names:
             if name not in space and (near := slip_of(name, missing)):
                 raise ContentcastError(
                     f"{space.name} has no attribute {name!r}, and the events have no column {near!r}; is it that one? Rename "
@@ -279,14 +279,6 @@ def slip_of(name: str, missing: list[str]) -> str | None:
     """The missing attribute that this name is a slip of the pen of."""
     close = get_close_matches(name.casefold(), [each.casefold() for each in missing], n=1, cutoff=NEAR)
     return next((each for each in missing if close and each.casefold() == close[0]), None)
-
-
-def _dotted(above: str, type_: pa.DataType) -> Iterator[str]:
-    for field in type_:
-        if pa.types.is_struct(field.type):
-            yield from _dotted(f"{above}.{field.name}", field.type)
-        else:
-            yield f"{above}.{field.name}"
 
 
 # --- how they are read

@@ -24,6 +24,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
@@ -89,7 +90,7 @@ def match_and_deliver(
 def _schema(added: pa.Schema, *, partitions: bool) -> pa.Schema:
     names = [SUBSCRIBER, BROKER] if partitions else [SUBSCRIBER]
     texts = [pa.field(name, pa.string()) for name in names if name in added.names]
-    return pa.schema([pa.field(EVENT, pa.int64()), pa.field(ID, pa.int64()), *texts])
+    return pa.schema([pa.field(EVENT, pa.int64()), added.field(ID), *texts])
 
 
 # --- on a worker
@@ -103,11 +104,11 @@ class _Order:
         every = pa.array(np.arange(count))
         self.brokers, broker = _coded(mapped, added, BROKER, every)
         self.subscribers, who = _coded(mapped, added, SUBSCRIBER, every)
-        ids = mapped.column(ID, every).to_numpy()
-        order = np.lexsort((ids, who, broker))
+        ids = mapped.column(ID, every)
+        order = np.lexsort((pc.rank(ids).to_numpy(), who, broker))  # ids may be texts
         self.place = np.empty(count, np.int64)
         self.place[order] = np.arange(count)
-        self.ids, self.who, self.broker = ids[order], who[order].astype(np.int32), broker
+        self.ids, self.who, self.broker = ids.take(pa.array(order)), who[order].astype(np.int32), broker
         self.bounds = np.searchsorted(broker[order], np.arange(len(self.brokers) + 1))
 
 
@@ -206,7 +207,7 @@ class _Files:
         cuts = np.searchsorted(places, self._order.bounds)
         for broker in np.flatnonzero(np.diff(cuts)).tolist():
             mine = slice(int(cuts[broker]), int(cuts[broker + 1]))
-            columns = [pa.array(events[rows[mine]]), pa.array(self._order.ids[places[mine]])]
+            columns = [pa.array(events[rows[mine]]), self._order.ids.take(pa.array(places[mine]))]
             if SUBSCRIBER in self._schema.names:
                 columns.append(pa.DictionaryArray.from_arrays(pa.array(self._order.who[places[mine]]), self._names))
             table = pa.Table.from_arrays(columns, names=self._schema.names)
@@ -216,7 +217,8 @@ class _Files:
         if broker not in self._open:
             self._place(broker).mkdir(parents=True, exist_ok=True)
             # Ascending numbers, so differences are small: half of what dictionaries and plain numbers took.
-            delta = {EVENT: "DELTA_BINARY_PACKED", ID: "DELTA_BINARY_PACKED"}
+            texts = pa.types.is_string(self._schema.field(ID).type)
+            delta = {EVENT: "DELTA_BINARY_PACKED", ID: "DELTA_BYTE_ARRAY" if texts else "DELTA_BINARY_PACKED"}
             self._open[broker] = self._closing.enter_context(
                 pq.ParquetWriter(self._place(broker) / self._part, schema, use_dictionary=[SUBSCRIBER], column_encoding=delta)
             )
