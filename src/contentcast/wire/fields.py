@@ -74,6 +74,10 @@ class WireError(ContentcastError):
 # --- out
 
 
+def names_field(names: Iterable[str], what: str) -> bytes:
+    return texts_field([utf8(each, what) for each in names])
+
+
 def name_field(name: str, what: str) -> bytes:
     raw = utf8(name, what)
     if len(raw) > MOST_NAME_BYTES:

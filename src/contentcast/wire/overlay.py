@@ -1,9 +1,5 @@
-"""Messages of the structured overlay: keeping the ring, going to keys, storing subscriptions, and what was matched.
+"""Messages of publish/subscribe on the structured overlay: going to keys, storing subscriptions, and what was matched.
 
-    Ask            flags u8, mapping i64                         tell me what you know of the ring
-    Answer         successors u32, mapping i64 | predecessor | successors
-    Locate         key u64, hops u16 | asker                     who stands before this key? It answers the asker
-    Leaving        successors u32 | predecessor | successors
     Posted         number i64 | another message                  to be acknowledged
     Acknowledged   number i64, flags u8
     Cast           targets u32, hops u16, flags u8 | lows | highs | rows | another message (Publish or Stored)
@@ -15,7 +11,7 @@
     Mapping        version i64, flags u8 | proposer | the specification as JSON
     Between        sender | receiver | another message           from one place on the ring to another, of brokers with several
 
-Keys are unsigned and stand as the int64 of the same bits.
+Those that keep the ring itself are in `chord`. Keys are unsigned and stand as the int64 of the same bits.
 Rule: nodes go by their names; where a node stands on the ring follows from its name, so no message carries it.
 """
 
@@ -31,16 +27,12 @@ import numpy.typing as npt
 from contentcast.model import SubscriptionBatch
 from contentcast.wire import publishing
 from contentcast.wire.encodings.subscriptions import decode_subscriptions, encode_subscriptions
-from contentcast.wire.fields import Ints, Reader, WireError, name_field, numbers_field, packed, texts_field, utf8
+from contentcast.wire.fields import Ints, Reader, WireError, name_field, names_field, numbers_field, packed, texts_field, utf8
 from contentcast.wire.form import Form, Message
 from contentcast.wire.publishing import Publish
 
 Keys = npt.NDArray[np.uint64]
 
-ASK: Final = struct.Struct("<Bq")
-ANSWER: Final = struct.Struct("<Iq")
-LOCATE: Final = struct.Struct("<QH")
-LEAVING: Final = struct.Struct("<I")
 NUMBER: Final = struct.Struct("<q")
 ACKNOWLEDGED: Final = struct.Struct("<qB")
 CAST: Final = struct.Struct("<IHB")
@@ -52,40 +44,6 @@ MAPPING: Final = struct.Struct("<qB")
 MOST_HOPS: Final = 65_535
 MOST_MAPPING_BYTES: Final = 1 << 20
 _BACKGROUND, _FIRST, _DIRECT = 1, 2, 4
-
-
-@dataclass(frozen=True, slots=True)
-class Ask(Message):
-    """What do you know of the ring? `notify`: you are my first successor. `mapping`: the version of the asker's mapping."""
-
-    notify: bool
-    mapping: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Message):
-    """What the sender knows of the ring; alone on it, it is its own predecessor and has no successors."""
-
-    predecessor: str
-    successors: tuple[str, ...]
-    mapping: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Locate(Message):
-    """The node that has the key between itself and its first successor answers `asker`."""
-
-    key: int
-    asker: str
-    hops: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Leaving(Message):
-    """The sender leaves the ring; these were its neighbours."""
-
-    predecessor: str
-    successors: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,46 +182,6 @@ def _keys_field(keys: Keys) -> bytes:
     return numbers_field(keys.view(np.int64))
 
 
-def _names(names: tuple[str, ...], what: str) -> bytes:
-    return texts_field([utf8(each, what) for each in names])
-
-
-def _encode_answer(message: Answer) -> bytes:
-    head = packed(ANSWER, "an Answer", len(message.successors), message.mapping)
-    return head + name_field(message.predecessor, "the predecessor") + _names(message.successors, "a successor")
-
-
-def _decode_answer(reader: Reader) -> Answer:
-    count, mapping = reader.unpack(ANSWER, "an Answer")
-    before = reader.name("the predecessor")
-    return Answer(before, tuple(reader.names(count, "the successors")), mapping)
-
-
-def _decode_ask(reader: Reader) -> Ask:
-    notify, mapping = reader.unpack(ASK, "an Ask")
-    return Ask(bool(notify), mapping)
-
-
-def _encode_locate(message: Locate) -> bytes:
-    return packed(LOCATE, "a Locate", message.key, message.hops) + name_field(message.asker, "the asker")
-
-
-def _decode_locate(reader: Reader) -> Locate:
-    key, hops = reader.unpack(LOCATE, "a Locate")
-    return Locate(key, reader.name("the asker"), hops)
-
-
-def _encode_leaving(message: Leaving) -> bytes:
-    head = packed(LEAVING, "a Leaving", len(message.successors))
-    return head + name_field(message.predecessor, "the predecessor") + _names(message.successors, "a successor")
-
-
-def _decode_leaving(reader: Reader) -> Leaving:
-    (count,) = reader.unpack(LEAVING, "a Leaving")
-    before = reader.name("the predecessor")
-    return Leaving(before, tuple(reader.names(count, "the successors")))
-
-
 def _decode_acknowledged(reader: Reader) -> Acknowledged:
     number, done = reader.unpack(ACKNOWLEDGED, "an Acknowledged")
     return Acknowledged(number, bool(done))
@@ -333,7 +251,7 @@ def _decode_digest(reader: Reader) -> ArcDigest:
 def _encode_held(message: Held) -> bytes:
     head = packed(HELD, "a Held", message.low, message.high, len(message.ids), message.wanted)
     columns = (numbers_field(each) for each in (message.incarnations, message.ids, message.versions))
-    return head + _names(message.brokers, "a broker") + b"".join(columns)
+    return head + names_field(message.brokers, "a broker") + b"".join(columns)
 
 
 def _decode_held(reader: Reader) -> Held:
@@ -346,7 +264,7 @@ def _decode_held(reader: Reader) -> Held:
 def _encode_notices(message: Notices) -> bytes:
     parts = [
         packed(COUNT, "a Notices", len(message.publishes)),
-        _names(message.brokers, "a broker"),
+        names_field(message.brokers, "a broker"),
         _keys_field(message.middles),
     ]
     for each in message.publishes:
@@ -401,17 +319,6 @@ def _encode_between(message: Between) -> bytes:
 
 
 FORMS: Final[tuple[Form[Any], ...]] = (
-    Form(
-        30,
-        Ask,
-        lambda message: packed(ASK, "an Ask", message.notify, message.mapping),
-        _decode_ask,
-        lambda message: f"Ask{' notify' if message.notify else ''}",
-        nbytes=lambda _: ASK.size,
-    ),
-    Form(31, Answer, _encode_answer, _decode_answer, lambda m: f"Answer {m.predecessor} {list(m.successors)}"),
-    Form(32, Locate, _encode_locate, _decode_locate, lambda m: f"Locate {m.key:x} for {m.asker}"),
-    Form(33, Leaving, _encode_leaving, _decode_leaving, lambda m: f"Leaving {m.predecessor} {list(m.successors)}"),
     Form(
         34,
         Posted,

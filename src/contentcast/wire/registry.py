@@ -6,7 +6,8 @@
     5           sessions              sessions
     10-13       subscription summaries      summaries (up to 19)
     20-29       covering                    covering
-    30-49       structured overlay          overlay
+    30-33       ring of the overlay         chord
+    34-49       structured overlay          overlay
     50-59       LAN multicast               multicast
     60-65       durable delivery            durable
     66-81       live connections            client
@@ -27,6 +28,7 @@ from typing import Any, Final
 from contentcast.model import ContentcastError, EventBatch, Space
 from contentcast.wire import (
     checkpoints,
+    chord,
     client,
     covering,
     durable,
@@ -42,7 +44,19 @@ from contentcast.wire.fields import Reader, Spaces, WireError
 from contentcast.wire.form import Form, Ints, Message
 from contentcast.wire.framing import FRAME_HEADER_BYTES
 
-FAMILIES: Final = (publishing, knowledge, sessions, summaries, covering, overlay, multicast, durable, client, checkpoints)
+FAMILIES: Final = (
+    publishing,
+    knowledge,
+    sessions,
+    summaries,
+    covering,
+    chord,
+    overlay,
+    multicast,
+    durable,
+    client,
+    checkpoints,
+)
 FIRST_FROM_OUTSIDE: Final = 200
 MOST_NESTED: Final = 4
 """Messages that carry each other: a session's frame, a routed message, the events in it, and one to spare."""

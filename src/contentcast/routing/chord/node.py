@@ -35,7 +35,7 @@ from contentcast.routing.chord.ring import (
 )
 from contentcast.routing.contract import Changed, Effect, SendTo
 from contentcast.wire import Message
-from contentcast.wire.overlay import Answer, Ask, Leaving, Locate
+from contentcast.wire.chord import Answer, Ask, Leaving, Locate
 
 SUCCESSORS: Final = 4
 """r: the ring holds while fewer than r neighbours fail between two repairs."""

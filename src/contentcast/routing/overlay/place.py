@@ -61,20 +61,8 @@ from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
 from contentcast.wire import Known, Message, Publish, Told
-from contentcast.wire.overlay import (
-    Acknowledged,
-    Answer,
-    ArcDigest,
-    Ask,
-    Cast,
-    Held,
-    Leaving,
-    Locate,
-    Mapping,
-    Notices,
-    Posted,
-    Stored,
-)
+from contentcast.wire.chord import Answer, Ask, Leaving, Locate
+from contentcast.wire.overlay import Acknowledged, ArcDigest, Cast, Held, Mapping, Notices, Posted, Stored
 
 LIVES_FOR: Final = 3.5
 """Renewal periods that a subscription outlives without being renewed."""

@@ -23,7 +23,7 @@ from contentcast.routing.chord.node import ChordNode
 from contentcast.routing.chord.ring import Member, ideal, principals
 from contentcast.routing.contract import Effect, SendTo
 from contentcast.wire import Message, describe
-from contentcast.wire.overlay import Leaving
+from contentcast.wire.chord import Leaving
 
 R = 2
 START = 4

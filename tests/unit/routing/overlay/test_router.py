@@ -15,7 +15,7 @@ from contentcast.routing.overlay.post import Post
 from contentcast.routing.overlay.router import places_of
 from contentcast.routing.setup import Setup
 from contentcast.simulation.world import World
-from contentcast.wire.overlay import Ask
+from contentcast.wire.chord import Ask
 
 SPACE = Space("trades", issue="string", price=Attribute("int", low=0, high=999), volume="int")
 NODES = [f"n{number}" for number in range(8)]
