@@ -133,7 +133,7 @@ class PlainIndex:
                 self._waiting = []
             if len(self._ids) - len(self._row_of) > MOST_DEAD * len(self._ids):
                 kept = np.flatnonzero(self._ids >= 0)
-                self._table, self._ids = self._table.take(kept), self._ids[kept]
+                self._table, self._ids = self._table.take(kept).without_unused(), self._ids[kept]
                 self._row_of = {each: row for row, each in enumerate(self._ids.tolist())}
                 self._rows = len(kept)
             return self._table

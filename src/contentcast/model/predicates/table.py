@@ -121,6 +121,21 @@ class PredicateTable:
         refused = {at: self.refused[int(row)] for at, row in enumerate(rows) if int(row) in self.refused}
         return PredicateTable(self.space, len(rows), np.searchsorted(rows, self.predicate_of[kept]), columns, refused)
 
+    def without_unused(self) -> PredicateTable:
+        """The same without values and others that no row has: `take` leaves them, since many tables may share them."""
+        columns = {}
+        for name, column in self.columns.items():
+            values, code = _used(column.code)
+            others, other = _used(column.other)
+            columns[name] = replace(
+                column,
+                code=code,
+                other=other,
+                values=column.values.take(pa.array(values)),
+                others=tuple(column.others[each] for each in others.tolist()),
+            )
+        return replace(self, columns=columns)
+
     def reordered(self, order: Ints) -> PredicateTable:
         """Predicate `order[i]` as the i-th; `order` is a permutation of all rows."""
         place = np.empty(self.count, np.int64)
@@ -155,6 +170,12 @@ class PredicateTable:
         for count, predicate in enumerate(predicates, start=1):
             builder.add(count - 1, predicate)
         return builder.table(count)
+
+
+def _used(numbers: Ints) -> tuple[Ints, Ints]:
+    """The numbers that occur, and each row's place among them; -1 stays -1."""
+    used = np.unique(numbers[numbers >= 0])
+    return used, np.where(numbers >= 0, np.searchsorted(used, numbers), -1)
 
 
 def _moved(refused: Mapping[int, ContentcastError], place: Ints) -> dict[int, ContentcastError]:
