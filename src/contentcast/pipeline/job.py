@@ -253,9 +253,10 @@ class _Work:
 
     def _check_publishers(self) -> None:
         """One event that enters nowhere is set aside; if none enters anywhere, the column or the topology is the wrong one."""
-        first = self.facts.quarantined[:1]
-        if not self.facts.events and first and first[0]["attribute"] == self.feed.publisher is not None:
-            raise ContentcastError(f"no event enters at a broker of the topology; the first: {first[0]['reason']}")
+        publisher = self.feed.publisher
+        astray = [each for each in self.facts.quarantined if publisher is not None and each["attribute"] == publisher]
+        if not self.facts.events and astray:
+            raise ContentcastError(f"no event enters at a broker of the topology; the first: {astray[0]['reason']}")
 
     def match(self, events: DataFrame) -> Prepared:
         facts, feed = self.facts, self.feed
