@@ -117,7 +117,7 @@ async def test_what_is_no_longer_wanted_ceases_to_cross() -> None:
         await until(lambda: wants(gateway) == (["issue = 'IBM' AND price < 120.0"], []))
         await wanted.unsubscribe()
         await until(lambda: wants(gateway) == ([], []))
-        assert a.router.state()["subscribed"] == []
+        await until(lambda: a.router.state()["subscribed"] == [])
 
 
 @story
