@@ -276,7 +276,7 @@ def test_other_things_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> No
         (tmp_path / "gone.parquet", "there is no subscription file"),
         (tmp_path / "empty", "holds no subscriptions; they come as .parquet, .csv, .jsonl"),
         (tmp_path / "bad.parquet", "bad.parquet cannot be read"),
-        (tmp_path / "table.xlsx", "subscriptions come as .parquet, .csv, .jsonl, not .xlsx"),
+        (tmp_path / "table.xlsx", "subscriptions come as .parquet, .csv, .jsonl, .txt, not .xlsx"),
         ("s3://bucket/table", "let Spark read it"),
         (spark.readStream.format("rate").load(), "subscriptions come as a table, not as a stream"),
         (7, "subscriptions come as a DataFrame or as the path of a table, not as int"),
