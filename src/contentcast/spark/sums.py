@@ -40,6 +40,9 @@ class ValueCounts:
 
     def add(self, column: pa.Array) -> None:
         self.present += len(column) - column.null_count
+        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            self.complete = False  # whole lists seldom come again; nothing is learnt of their values
+            return
         counted = column.drop_null().value_counts()
         for value, count in zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True):
             self.counts[value] = self.counts.get(value, 0) + count
