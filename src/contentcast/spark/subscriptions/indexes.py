@@ -115,7 +115,8 @@ class Prepared:
             except (ContentcastError, OSError) as reason:
                 if seen not in self.unusable:  # said once
                     self.unusable[seen] = (
-                        f"{self.follows} has changed and cannot be used, the stream goes on with the rules that it had: {reason}"
+                        f"{self.follows} has changed and cannot be used, the stream goes on with the rules that it had: "
+                        f"{reason}"
                     )
                     _say(self.unusable[seen])
             return before
