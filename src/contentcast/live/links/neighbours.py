@@ -272,7 +272,7 @@ class Neighbours:
         self.learn({name: (incarnation, tuple(addresses))}, None)
 
     def learn(self, known: dict[str, tuple[int, tuple[str, ...]]], sender: Peer | None) -> None:
-        """Keeps what is new, and tells it on."""
+        """Keeps what is new, and tells it on: without links over the direct connections, which an overlay has alone."""
         fresh: dict[str, tuple[int, tuple[str, ...]]] = {}
         for name, (incarnation, addresses) in known.items():
             before = self.addresses.get(name)
@@ -287,7 +287,7 @@ class Neighbours:
                 continue
             fresh[name] = self.addresses[name] = (incarnation, addresses)
         if fresh:
-            for peer in self.links.values():
+            for peer in ({**self.directs, **self.links}).values():
                 if peer is not sender:
                     peer.connection.send(Addresses(fresh))
 
