@@ -105,7 +105,13 @@ def test_no_rule_that_could_be_used_is_exit_code_1() -> None:
     Path("rules.txt").write_text("prise < 120\n")
     ended = match("-", stdin=lines(EVENTS))
     assert (ended.exit_code, ended.stdout) == (1, "")
-    assert "rule 1 is refused: line 1, column 1: trades has no attribute 'prise'; did you mean 'price'?" in ended.stderr
+    told = "rule 1 is refused: line 1, column 1: trades has no attribute 'prise'; did you mean 'price'?"
+    assert told in ended.stderr
+    Path("rules.txt").write_text("prise < 120\nprise < 130\n")
+    kept = match("-", "--out", "kept", stdin=lines(EVENTS))
+    assert kept.exit_code == 1
+    assert told in kept.stderr
+    assert kept.stderr.count("is refused") == 1, "the table has the others"
 
 
 def test_only_the_first_bad_records_are_told_and_all_are_counted() -> None:

@@ -39,6 +39,8 @@ def opened(given: Inputs, space: Space, format: str | None, how: How, id: str, p
 
 def into_folder(matching: Matching, out: Path) -> dict[str, Any]:
     started = perf_counter()
+    if not len(matching.rules):
+        _tell_refused(matching, 1)  # the table has them all
     with appearing(out.absolute()) as unfinished:
         matches, aside = DeliveryFolder(unfinished / MATCHES, matching.schema), [BAD.empty_table()]
         for piece in _watched(matching):
@@ -59,8 +61,7 @@ def to_stdout(matching: Matching) -> dict[str, Any]:
     import msgspec
 
     started, encoder, told = perf_counter(), msgspec.json.Encoder(), 0
-    for row in matching.rules.refused.slice(0, MOST_TOLD).to_pylist():
-        typer.echo(f"contentcast: rule {row['subscription']} is refused: {row['reason'].splitlines()[0]}", err=True)
+    _tell_refused(matching, MOST_TOLD)
     for piece in _watched(matching):
         rows = [{name: value for name, value in row.items() if value is not None} for row in piece.to_pylist()]
         sys.stdout.buffer.write(encoder.encode_lines(rows))
@@ -70,6 +71,11 @@ def to_stdout(matching: Matching) -> dict[str, Any]:
     if told > MOST_TOLD:
         typer.echo(f"contentcast: ... and {told - MOST_TOLD:,} more bad records; --out FOLDER keeps them all", err=True)
     return _totals(matching, perf_counter() - started, None)
+
+
+def _tell_refused(matching: Matching, most: int) -> None:
+    for row in matching.rules.refused.slice(0, most).to_pylist():
+        typer.echo(f"contentcast: rule {row['subscription']} is refused: {row['reason'].splitlines()[0]}", err=True)
 
 
 def _tell(bad: list[Bad], told: int) -> int:
