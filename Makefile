@@ -22,7 +22,8 @@ setup-bench:
 run: setup ## Run the main job into out/ (SIZE=small or medium is quicker; ARGS=... adds options)
 	@$(BIN)/contentcast run $(if $(SIZE),--size $(SIZE)) $(ARGS)
 
-# The docs belong to `make check`, so that checking and testing runs their code blocks once.
+# The docs belong to `make check`, so that checking and testing runs their code blocks once. What a page shows is what a command prints
+# once the kernels are compiled, so both compile them first.
 test: setup ## Run all tests but those of the docs and those that need downloads (ARGS=... adds pytest options)
 	@$(BIN)/contentcast warm
 	@$(BIN)/python -m pytest $(TOGETHER) --ignore=tests/docs --ignore=tests/downloads $(ARGS)
@@ -38,6 +39,7 @@ check: setup ## Check format, lint, types, import order and the docs: code block
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/contentcast warm
 	@$(BIN)/python -m pytest -q tests/docs
 
 bench: setup-bench ## Measure against peers in the same run (ARGS=... adds options)
