@@ -6,10 +6,10 @@ cover EK(event); where they meet, at a *rendezvous* node, the event is matched a
     c: Subscribed(price < 5)       Cast(SK, Stored)      -> n7, n9 hold it, and their successors hold copies
     a: Published(price 3)          Cast(EK, Publish)     -> n9: who wants it? c           -> c: Publish, Deliver
 
-Departs from the paper in three points. The subscriber's node matches what comes once more against what its clients want now, so
-that a subscription which has ended, moved or been copied twice never makes a wrong or a second delivery. Clients of the node
-where an event is published get it there at once. And a node that has just joined hands events to its successor until it holds
-the subscriptions of its arc.
+Departs from the paper in two points. The subscriber's node matches what comes once more against what its clients want now, so
+that a subscription which has ended, moved or been copied twice never makes a wrong or a second delivery. And clients of the
+node where an event is published get it there at once. How messages find their keys is in `casting`, what happens where an event
+meets subscriptions in `rendezvous`.
 Rule: every subscription is renewed before it expires, so that whatever was lost is there again after one period.
 """
 
@@ -23,12 +23,9 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from contentcast.model import EventBatch
-from contentcast.routing.chord.keys import key_of
-from contentcast.routing.chord.mcast import Targets, split
-from contentcast.routing.chord.node import MOST_HOPS, ChordNode
+from contentcast.routing.chord.mcast import Targets
+from contentcast.routing.chord.node import ChordNode
 from contentcast.routing.contract import (
-    Account,
     Changed,
     Declared,
     Effect,
@@ -47,11 +44,13 @@ from contentcast.routing.contract import (
     TimerFired,
     Unsubscribed,
 )
+from contentcast.routing.overlay.casting import Casting
 from contentcast.routing.overlay.copying import Copying
 from contentcast.routing.overlay.mappings import KeyMapping
 from contentcast.routing.overlay.notices import Buffer, Notice
 from contentcast.routing.overlay.post import POST_BACKGROUND, Cause, Letter, Post
 from contentcast.routing.overlay.remapping import Remapping
+from contentcast.routing.overlay.rendezvous import Rendezvous
 from contentcast.routing.overlay.store import Store
 from contentcast.routing.overlay.wishes import Wishes
 from contentcast.routing.parts.local import Local
@@ -66,8 +65,6 @@ from contentcast.wire.overlay import Acknowledged, ArcDigest, Cast, Held, Mappin
 
 LIVES_FOR: Final = 3.5
 """Renewal periods that a subscription outlives without being renewed."""
-PASSED_BY_JOINERS: Final = 8
-"""So many nodes that have just joined may stand one behind the other; the next one has the subscriptions of all of them."""
 ROUND: Final = Timer("round")
 RENEW: Final = Timer("renew")
 FLUSH: Final = Timer("flush")
@@ -109,6 +106,8 @@ class Place:
         self.store = Store(self.spaces, bits, count_steps=setup.count_steps)
         self.copying = Copying(self.chord, self.store, copies)
         self.post = Post(setup.incarnation)
+        self.casting = Casting(self.chord, self.copying, self.post, bits)
+        self.rendezvous = Rendezvous(self.spaces, self.store, self.chord, bits)
         self._notify = notify
         self._buffer = Buffer(notify == "collected", bits)
         self._buffer_s = buffer_s
@@ -154,6 +153,7 @@ class Place:
         made = copy(self)
         made.publishing = Publishing(self.broker, self.setup)
         made.post = Post(self.setup.incarnation)
+        made.casting = Casting(self.chord, self.copying, made.post, self.bits)
         made._delivered = Seen()
         made._notify, made._learn_s = "at-once", 0.0
         return made
@@ -276,56 +276,24 @@ class Place:
     # --- to keys
 
     def _passed(self, sender: str, cast: Cast, inner: Message, now: float) -> list[Effect]:
-        targets = Targets(cast.lows, cast.highs, cast.rows)
-        if cast.direct or cast.hops >= MOST_HOPS:
-            return self._arrive(inner, targets, now, cast.hops)
-        if cast.first and (before := key_of(sender, self.bits)) != self.chord.me.key:
-            # Its sender has this node for its first successor. Whatever this node thinks of its predecessor, keys between are
-            # its own; else a key could go round for ever while the ring is repaired.
-            mine = targets.on((before, self.chord.me.key), self.bits)
-            rest = targets.on((self.chord.me.key, before), self.bits)
-            effects = self._arrive(inner, mine, now) if len(mine) else []
-            return [*effects, *self._cast(inner, rest, now, cast.hops, cast.background)] if len(rest) else effects
-        return self._cast(inner, targets, now, cast.hops, cast.background)
+        here, hops, effects = self.casting.passed(sender, cast, now)
+        return [*self._arrive(inner, here, now, hops), *effects]
 
     def _cast(self, message: Message, targets: Targets, now: float, hops: int = 0, background: bool = False) -> list[Effect]:
-        """m-cast: what is for keys of this node arrives, the rest goes on."""
-        mine, onward = split(self.chord.member, self.chord.fingers(now), targets, self.bits)
-        effects: list[Effect] = []
-        for peer, part in onward:
-            rows, again = np.unique(part.rows, return_inverse=True)
-            first = peer == self.chord.member.successor
-            cast = Cast(
-                part.lows, part.highs, again.astype(np.int64), hops + 1, background, first, False, _taken(message, rows)
-            )
-            effects += self.post.send(peer.name, cast, now, background)
-        return [*self._arrive(message, mine, now), *effects] if len(mine) else effects
+        here, effects = self.casting.cast(message, targets, now, hops, background)
+        return [*self._arrive(message, here, now), *effects]
 
     def _arrive(self, message: Message, targets: Targets, now: float, passed: int = 0) -> list[Effect]:
         """This node covers these keys, or stands in for one that does; `passed`: it is that many nodes behind it."""
+        if not len(targets):
+            return []
         if isinstance(message, Publish):
-            effects = self._unsure(message, targets, now, passed)
+            effects = self.casting.unsure(message, targets, now, passed)
             return [*effects, *self._match(message.take(np.unique(targets.rows)), now)]
         if isinstance(message, Stored):
             taken = message.take(np.unique(targets.rows))
             return [Changed()] if self.store.adopt(taken, self.ranges, now) else []
         return []
-
-    def _unsure(self, publish: Publish, targets: Targets, now: float, passed: int) -> list[Effect]:
-        """Events for keys whose subscriptions this node may lack go to the nodes behind it, which hold copies."""
-        arc = self.copying.sure_arc()
-        if not passed and arc is not None:
-            if arc[0] == arc[1]:
-                return []  # the whole ring
-            targets = targets.on((arc[1], arc[0]), self.bits)
-        most = self.copying.count if self.copying.ready else PASSED_BY_JOINERS
-        behind = self.copying.holders()
-        if not len(targets) or passed >= most or not behind:
-            return []
-        rows = np.unique(targets.rows)
-        again = np.searchsorted(rows, targets.rows)
-        cast = Cast(targets.lows, targets.highs, again, passed + 1, False, False, True, publish.take(rows))
-        return self.post.send(behind[0].name, cast, now)
 
     # --- events
 
@@ -340,36 +308,13 @@ class Place:
         return [*effects, *self._cast(publish, Targets(keys, keys, rows), now)]
 
     def _match(self, publish: Publish, now: float) -> list[Effect]:
-        """Whose clients want these events, of all whose subscriptions are held here?"""
-        events: EventBatch = self.spaces.fit(publish.events)
-        audience = self.store.audience(events.space)
-        if events.space != audience.space:
-            events = events.widened(audience.space)
-        if not len(audience) or not len(events):
-            return []
-        found = audience.match_living(events)
-        effects: list[Effect] = [] if found.steps is None else [Account(events, found.steps)]
-        if not len(found.rows):
-            return effects
-        rows, origins = found.events, audience.origin[found.rows]
-        for origin in np.unique(origins).tolist():
-            broker = audience.origins[origin]
+        effects, wanted = self.rendezvous.match(publish)
+        for broker, number, part in wanted:
             if broker == publish.origin:
                 continue  # its clients have got it where it was published
-            mine = origins == origin
-            part = publish.take(np.unique(rows[mine]))
-            middle = self._middle(broker, int(audience.ids[found.rows[mine][0]])) if self._notify == "collected" else 0
+            middle = self.rendezvous.middle(broker, number) if self._notify == "collected" else 0
             effects += self._serve(part) if broker == self.broker else self._note(broker, middle, part, now)
         return effects
-
-    def _middle(self, broker: str, number: int) -> int:
-        """The key in the middle of the subscription's range that touches this node's arc."""
-        lows, highs = self.store.ranges_of(broker, number)
-        if not len(lows):
-            return self.chord.me.key
-        mine = Targets(lows, highs, np.arange(len(lows))).on(self.chord.member.arc, self.bits)
-        at = int(mine.rows[0]) if len(mine) else 0
-        return int(lows[at]) + (int(highs[at]) - int(lows[at])) // 2
 
     def _note(self, broker: str, middle: int, publish: Publish, now: float) -> list[Effect]:
         if self._notify == "at-once":
@@ -449,10 +394,3 @@ class Place:
             "mapping": self.remapping.version,
             "held": sorted(f"{key.broker}/{key.id}" for key in self.store.held((self.chord.me.key, self.chord.me.key))),
         }
-
-
-def _taken(message: Message, rows: Any) -> Message:
-    if isinstance(message, Publish):
-        return message if len(rows) == len(message.events) else message.take(rows)
-    assert isinstance(message, Stored)
-    return message if len(rows) == len(message) else message.take(rows)
