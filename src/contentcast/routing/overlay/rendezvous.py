@@ -1,6 +1,6 @@
 """A rendezvous node: whose clients want the events that come to its keys, of all whose subscriptions are held here.
 
-Source: Baldoni et al. 2005, section 4.3.2. A collected notification goes to the agent in the middle of the subscription's range.
+Source: Baldoni et al. 2005, section 4.3.2: collected notifications go to the agent in the middle of a subscription's range.
 
     c holds 7 on keys 20..40, this node covers 18..25     an event that 7 matches -> (c, 7, the event), agent at key 30
 
