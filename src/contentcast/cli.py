@@ -35,24 +35,32 @@ from contentcast.commands.simulate import simulate
 from contentcast.commands.space import space
 from contentcast.commands.warm import warm
 
+GROUPS: Final = {
+    "Match events against rules": ("match", "space", "rules", "parse", "workload", "warm"),
+    "Match on Spark, with a report": ("run", "cluster"),
+    "Run brokers and use them": ("broker", "subscribe", "publish", "network", "top", "why", "lan"),
+    "Plan a network, and compare with the papers": ("simulate", "experiment"),
+}
+"""How `--help` shows the commands."""
+
 EXAMPLES: Final = {
-    "run": "contentcast run --size small",
     "workload": "contentcast workload market --events 10000 --out market",
-    "space": "contentcast space market/events.parquet --name trades",
-    "simulate": "contentcast simulate --scenario gryphon --events 500",
     "match": "contentcast match market --out matched",
+    "space": "contentcast space market/events.parquet --name trades",
+    "rules": "contentcast rules translate rules.json --from eventbridge --space space.toml",
+    "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
+    "warm": "contentcast warm",
+    "run": "contentcast run --size small",
     "cluster": "contentcast cluster up --workers 2",
-    "experiment": "contentcast experiment link-matching/chart3 --quick",
     "broker": "contentcast broker --name nyc",
     "subscribe": 'contentcast subscribe trades "price < 120"',
     "publish": "contentcast publish trades events.jsonl",
-    "lan": 'contentcast lan subscribe "price < 120" --space market/space.json',
     "network": "contentcast network up lab.edges",
     "top": "contentcast top --once",
     "why": """contentcast why trades --event '{"price": 5}' --subscription 7""",
-    "rules": "contentcast rules translate rules.json --from eventbridge --space space.toml",
-    "warm": "contentcast warm",
-    "parse": 'contentcast parse "NOT price >= 120" --space market/space.json',
+    "lan": 'contentcast lan subscribe "price < 120" --space market/space.json',
+    "simulate": "contentcast simulate --scenario gryphon --events 500",
+    "experiment": "contentcast experiment link-matching/chart3 --quick",
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
 
@@ -61,7 +69,11 @@ INTERRUPTED: Final = 130
 
 
 class _Commands(TyperGroup):
-    """Turns what the user got wrong into a message."""
+    """Turns what the user got wrong into a message, and lists the commands in their groups."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        order = [name for names in GROUPS.values() for name in names]
+        return sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -123,7 +135,7 @@ class Format(StrEnum):
     PARQUET, CSV, JSONL = "parquet", "csv", "jsonl"
 
 
-@app.command(epilog=_example("workload"))
+@app.command(name="workload", epilog=_example("workload"))
 def workload(
     name: Annotated[str, typer.Argument(help="A scenario; --list shows them.", show_default=False)] = "",
     events: Annotated[int, typer.Option(min=0, help="How many events.")] = 10_000,
@@ -188,7 +200,7 @@ def _list_scenarios(as_json: bool) -> None:
 # --- parse
 
 
-@app.command(epilog=_example("parse"))
+@app.command(name="parse", epilog=_example("parse"))
 def parse(
     predicate: Annotated[str, typer.Argument(help="The text of the predicate.", show_default=False)],
     space: Annotated[Path, typer.Option(help="The space, a .json or .toml file.", show_default=False)],
@@ -225,6 +237,12 @@ app.command(name="network", epilog=_example("network"))(network)
 app.command(name="top", epilog=_example("top"))(top)
 app.command(name="why", epilog=_example("why"))(why)
 app.command(name="warm", epilog=_example("warm"))(warm)
+
+_panels = {name: title for title, names in GROUPS.items() for name in names}
+for _command in app.registered_commands:
+    _command.rich_help_panel = _panels[str(_command.name)]
+for _group in app.registered_groups:
+    _group.rich_help_panel = _panels[str(_group.name)]
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import contentcast as cc
+from contentcast.cli import app
 from contentcast.live.broker import Broker
 from contentcast.live.looking.log import Silent
 from contentcast.live.settings.address import read_address
@@ -85,6 +87,17 @@ def test_a_mistake_ends_with_2_and_shows_its_place(start: Any) -> None:
         assert "no broker answers" in nobody.complained()
 
     told()
+
+
+def test_a_misspelt_file_is_told_before_anything_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.jsonl").write_text('{"issue": "IBM"}\n')
+    for words, complaint in [
+        (["good.jsonl", "god.jsonl"], "there is no file god.jsonl; nothing was published"),
+        (["g*.json"], "no file has a name like g*.json"),
+    ]:
+        told = CliRunner().invoke(app, ["publish", "trades", *words, "--broker", "contentcast://127.0.0.1:1"])
+        assert (told.exit_code, told.stderr) == (2, f"contentcast: {complaint}\n")
 
 
 def test_a_broker_open_to_other_machines_wants_tls_or_a_word() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import contentcast
-from contentcast.cli import EXAMPLES, app
+from contentcast.cli import EXAMPLES, GROUPS, app
 from contentcast.model import Space, read_events
 from contentcast.workload import SCENARIOS, scenario
 
@@ -52,9 +53,16 @@ def fails(*words: str) -> str:
 def test_every_command_has_an_example_and_the_help_shows_them_all() -> None:
     groups = {group.name for group in app.registered_groups}
     assert set(EXAMPLES) == {command.name or command.callback.__name__ for command in app.registered_commands} | groups
+    shown = works("--help")
     for command, example in EXAMPLES.items():
-        assert example in works("--help")
+        assert example in shown
         assert example in works(command, "--help")
+
+
+def test_the_help_shows_every_command_in_its_group() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(EXAMPLES)
+    _, *panels = re.split("|".join(GROUPS), works("--help"))
+    assert [re.findall(r"^│ (\w+)", panel, re.MULTILINE) for panel in panels] == [list(names) for names in GROUPS.values()]
 
 
 def test_the_examples_work_one_after_the_other() -> None:

@@ -31,8 +31,8 @@ NOT_UP: Final = 1
 def cluster(
     action: Annotated[str, typer.Argument(help="up, status, down or package.", show_default=False)],
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many workers.")] = 2,
-    cores: Annotated[int, typer.Option(min=1, max=1024, help="Of each worker.")] = 1,
-    memory: Annotated[str, typer.Option(help="Of each worker, for its executors.")] = "1g",
+    cores: Annotated[int, typer.Option(min=1, max=1024, help="Cores of each worker.")] = 1,
+    memory: Annotated[str, typer.Option(help="Memory of each worker for its executors.")] = "1g",
     folder: Annotated[Path, typer.Option(help="Where logs, work and who was started are kept.")] = FOLDER,
     out: Annotated[Path | None, typer.Option(help="With package: the archive.", show_default="contentcast.tar.gz")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,

@@ -58,10 +58,10 @@ def match(
     master: Annotated[
         str | None, typer.Option(help="Where Spark runs: spark://host:7077, yarn.", show_default="local[*]")
     ] = None,
-    memory: Annotated[str | None, typer.Option(help="Spark's memory, 4g.", show_default="Spark's own")] = None,
+    memory: Annotated[str | None, typer.Option(help="Spark's memory, such as 4g.", show_default="Spark's own")] = None,
     jars: Annotated[list[str] | None, typer.Option(help="Packages of Spark: files, folders or patterns.")] = None,
     conf: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark.")] = None,
-    format: Annotated[Format | None, typer.Option(help="Of the events.", show_default="by their ending")] = None,
+    format: Annotated[Format | None, typer.Option(help="The format of the events.", show_default="by their ending")] = None,
     unknown: Unknown = None,
     on_error: OnError = None,
     nan: Nan = None,

@@ -47,7 +47,10 @@ def translate(
     attribute: Annotated[str | None, typer.Option(help="topic: the attribute that holds it.", show_default="topic")] = None,
     levels: Annotated[str | None, typer.Option(help="topic: an attribute for each level, a,b,c.", show_default=False)] = None,
     prefix: Annotated[
-        str | None, typer.Option(help="headers, matchers: before their names, as labels.", show_default=False)
+        str | None,
+        typer.Option(
+            help="headers, matchers: what stands before their names in the space, such as labels.", show_default=False
+        ),
     ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="The file is one rule, line breaks and all.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,

@@ -60,7 +60,7 @@ EVENTS_AND_SUBSCRIPTIONS: Final = {
 
 
 def run(
-    size: Annotated[Size | None, typer.Option(help="Of the made day of market data.", show_default="large")] = None,
+    size: Annotated[Size | None, typer.Option(help="How large the made day of market data is.", show_default="large")] = None,
     scenario: Annotated[
         Taste | None, typer.Option(help="Desks that follow sectors, or wishes that are spread evenly.", show_default="desks")
     ] = None,
@@ -69,9 +69,9 @@ def run(
     out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="out")] = None,
     protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="the quick ones")] = None,
     largest_part: Annotated[
-        bool, typer.Option("--largest-part", help="With --config: of a topology that is not connected, the largest part.")
+        bool, typer.Option("--largest-part", help="With --config: if the topology is not connected, take its largest part.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the made day: same seed, same rows.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the made day: same seed, same rows.")] = 0,
     stream: Annotated[
         bool, typer.Option("--stream", help="With --config: follow the events' folder; match and deliver.")
     ] = False,
@@ -81,7 +81,7 @@ def run(
         typer.Option(metavar="URL", help="With --stream: events come from this live broker, deliveries go back to it."),
     ] = None,
     master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
-    memory: Annotated[str | None, typer.Option(help="Spark's memory, 4g.", show_default="Spark's own")] = None,
+    memory: Annotated[str | None, typer.Option(help="Spark's memory, such as 4g.", show_default="Spark's own")] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Route with search trees and count their steps: slower.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that no job made.")] = False,
     open_report: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,

@@ -44,13 +44,17 @@ def simulate(
     ] = "",
     delay_attribute: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of a file's links: the delay in ms; NAME:s, or none.", show_default="delay_ms"),
+        typer.Option(
+            metavar="NAME",
+            help="Which attribute of a file's links is the delay in ms; NAME:s for seconds, or none.",
+            show_default="delay_ms",
+        ),
     ] = None,
     undirected: Annotated[
         bool, typer.Option("--undirected", help="The edges of a file's directed graph are links both ways.")
     ] = False,
     largest_part: Annotated[
-        bool, typer.Option("--largest-part", help="Of a file's network that is not connected, the largest part.")
+        bool, typer.Option("--largest-part", help="If a file's network is not connected, take its largest part.")
     ] = False,
     protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="all")] = None,
     events: Annotated[int | None, typer.Option(min=1, help="How many events.", show_default="1,000; own: all")] = None,

@@ -229,9 +229,15 @@ def set_mapping(
 
 @mapping.command(name="plan", epilog="Example: contentcast lan map plan --watch 10 --space trades.json --by issue --groups 3")
 def plan_mapping(
-    workload: Annotated[Path | None, typer.Option(help="Of a folder of `contentcast workload`.", show_default=False)] = None,
-    learnt: Annotated[Path | None, typer.Option(help="Of a plan.json that Spark's learn has made.", show_default=False)] = None,
-    watch: Annotated[float, typer.Option(min=0, help="Of what is sent on the LAN in so many seconds.", show_default=False)] = 0,
+    workload: Annotated[
+        Path | None, typer.Option(help="Plan from a folder that `contentcast workload` wrote.", show_default=False)
+    ] = None,
+    learnt: Annotated[
+        Path | None, typer.Option(help="Plan from a plan.json that Spark's learn wrote.", show_default=False)
+    ] = None,
+    watch: Annotated[
+        float, typer.Option(min=0, help="Plan from what is sent on the LAN for this many seconds.", show_default=False)
+    ] = 0,
     space: SpaceFiles = None,
     address: Address = DEFAULT,
     by: Annotated[str, typer.Option(help="The attribute whose values make the flows.", show_default=False)] = "",

@@ -37,7 +37,9 @@ def network(
     action: Annotated[str, typer.Argument(help="up, status or down.", show_default=False)],
     file: Annotated[Path, typer.Argument(help="A network: .edges, .json or .graphml.", show_default=False)],
     protocol: Annotated[str, typer.Option(help="How events are routed.")] = "link-matching",
-    data: Annotated[Path | None, typer.Option(help="A folder with one for each broker.", show_default="in memory")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A folder, in which each broker gets one of its own.", show_default="in memory")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Start all brokers of a network file here, look at them, or stop them."""

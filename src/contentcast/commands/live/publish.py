@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -70,6 +71,7 @@ def publish(
     declared = read_space(space, declare) if declare else None
     if publisher and (not files or STDIN in files):
         raise ContentcastError("--publisher numbers the batches of files, which are the same every time; stdin is not")
+    _check_there(files or [])
     sent = (publisher, number) if publisher else None
     how = how_of(unknown, on_error, nan, finer, epoch)
     work = _publish(broker, space, files or [STDIN], declared, rate, dry_run, sent, how, options)
@@ -78,6 +80,15 @@ def publish(
         typer.echo(json.dumps({"space": space, "accepted": accepted, "rejected": rejected, "seconds": round(seconds, 3)}))
     elif not dry_run:
         typer.echo(f"{counted(accepted, 'event')} accepted" + (f", {rejected:,} set aside" if rejected else ""))
+
+
+def _check_there(files: list[str]) -> None:
+    """A misspelt file is told before a broker is looked for, and before the files in front of it are published."""
+    from contentcast.model.events.event_files import expand
+
+    for path in expand(files) if files else ():
+        if path != STDIN and not Path(path).is_file():
+            raise ContentcastError(f"there is no file {path}; nothing was published")
 
 
 async def _publish(
