@@ -74,6 +74,9 @@ class Client(Receiving):
             most_waiting=most_waiting,
         )
         self._spaces: dict[str, Space] = {}
+        self._given: str | Space | None = None
+        """The last space that a program named, and which one that is: events one by one are of the same space."""
+        self._found: Space
         self._declared: dict[str, Space] = {}
         self._advertised: dict[int, Advertised] = {}
         self._next_number = 1
@@ -366,10 +369,12 @@ class Client(Receiving):
         return await self._request(lambda number: Subscribe(number, space, numbers, texts, on_slow, durable, after))
 
     async def _space(self, space: str | Space) -> Space:
-        name = space if isinstance(space, str) else space.name
-        found = self._spaces.get(name)
+        found = self._spaces.get(space if isinstance(space, str) else space.name)
+        if space is self._given and found is self._found:
+            return self._found
         if found is None or (isinstance(space, Space) and not found.extends(space)):
-            found = await (self.space(name) if isinstance(space, str) else self.declare(space))
+            found = await (self.space(space) if isinstance(space, str) else self.declare(space))
+        self._given, self._found = space, found
         return found
 
     async def _space_name(self, space: str | Space) -> str:

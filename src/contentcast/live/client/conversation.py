@@ -72,7 +72,8 @@ class Conversation(ABC):
         self._keeper: asyncio.Task[None] | None = None
         self._refusal: ContentcastError | None = None
         # Numbers begin anew with every client, so its publisher is another one than that of a namesake before it.
-        self._publishing = Publishing(f"{PASSING}{self.name}/{self._key[:8]}", self._send, self._turns.want)
+        publisher = f"{PASSING}{self.name}/{self._key[:8]}"
+        self._publishing = Publishing(publisher, self._send, self._turns.want, self._turns.flush)
         self._home = ""
         """The broker that keeps this client's durable subscriptions: no other one will do."""
         self._current: Connection | None = None

@@ -12,7 +12,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -23,6 +23,8 @@ from contentcast.wire.client import PASSING, Done, Post
 MOST_ROWS: Final = 65_536
 MOST_BATCH_BYTES: Final = 4 * 2**20
 """A larger batch is sent in parts."""
+MOST_GATHERED: Final = 2_048
+"""Events one by one that go out although the wake-up has not ended: the broker has something to do meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +41,35 @@ class Receipt:
 
 @dataclass(eq=False, slots=True)
 class Sent:
-    """A Post that is under way, and who waits for it: futures, each with the number of its events."""
+    """A Post that is under way, and who waits for it."""
 
     post: Post
     nbytes: int
-    waiting: list[tuple[asyncio.Future[Receipt], int]]
+    waiting: list[Waiting]
+
+
+Waiting: TypeAlias = tuple["asyncio.Future[Receipt]", int, bool]
+"""A receipt to come, the number of its events, and whether the program waits for it; if not, `flush` raises a refusal."""
 
 
 class Publishing:
-    def __init__(self, publisher: str, send: Callable[[Message], None], wake: Callable[[], None]) -> None:
+    def __init__(
+        self, publisher: str, send: Callable[[Message], None], wake: Callable[[], None], flush: Callable[[], None]
+    ) -> None:
         self.publisher = publisher
         self.window_events, self.window_bytes = 1, 1
         self._send = send
         self._wake = wake
+        self._flush = flush
         self._loop = asyncio.get_running_loop()
         self._next = 1
         self._under_way: OrderedDict[tuple[str, int], Sent] = OrderedDict()
         self._events = self._bytes = 0
-        self._gathered: dict[Space, list[tuple[Mapping[str, Any], asyncio.Future[Receipt]]]] = {}
+        self._gathered: dict[Space, list[tuple[Mapping[str, Any], Waiting]]] = {}
         self._gathered_count = 0
+        self._space: Space | None = None
+        self._entries: list[tuple[Mapping[str, Any], Waiting]] = []
+        """Those of `_gathered` for this space."""
         self._room = asyncio.Event()
         self._room.set()
         self._refused: BaseException | None = None
@@ -72,16 +84,22 @@ class Publishing:
     async def one(self, space: Space, event: Mapping[str, Any], wait: bool) -> asyncio.Future[Receipt]:
         """One event, with all others of this wake-up."""
         await self._wait_for_room()
-        future = self._future(wait)
-        self._gathered.setdefault(space, []).append((event, future))
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        if space is not self._space:  # a space takes its time to be found by its hash
+            self._space, self._entries = space, self._gathered.setdefault(space, [])
+        self._entries.append((event, (future, 1, wait)))
         self._gathered_count += 1
-        self._wake()
+        if self._gathered_count >= MOST_GATHERED:
+            self.send_gathered()
+            self._flush()
+        else:
+            self._wake()
         return future
 
     async def many(self, batch: EventBatch, wait: bool, keep_ids: bool = False) -> asyncio.Future[Receipt]:
         """A batch; the receipt comes when its last part was accepted, or one was refused."""
         self.send_gathered()
-        last = self._future(wait)
+        last: asyncio.Future[Receipt] = self._loop.create_future()
         size = max(1, batch.records.nbytes // max(1, len(batch)))
         rows = max(1, min(MOST_ROWS, MOST_BATCH_BYTES // size))
         for begin in range(0, len(batch), rows):
@@ -90,7 +108,7 @@ class Publishing:
             if last.done():  # a part was refused
                 break
             is_last = begin + rows >= len(batch)
-            self._post(part, [(last, len(batch) if is_last else 0)], keep_ids)
+            self._post(part, [(last, len(batch) if is_last else 0, wait)], keep_ids)
         if not len(batch):
             last.set_result(Receipt(0))
         return last
@@ -103,28 +121,17 @@ class Publishing:
             raise ContentcastError(f"a publisher has a name that does not begin with {PASSING}, and numbers from 1 on")
         self.send_gathered()
         await self._wait_for_room()
-        future = self._future(wait)
+        future: asyncio.Future[Receipt] = self._loop.create_future()
         if (publisher, number) in self._under_way:
             raise ContentcastError(f"batch {number} of the publisher {publisher!r} is under way already")
-        self._post(batch, [(future, len(batch))], keep_ids, publisher, number)
+        self._post(batch, [(future, len(batch), wait)], keep_ids, publisher, number)
         return future
-
-    def _future(self, wait: bool) -> asyncio.Future[Receipt]:
-        future: asyncio.Future[Receipt] = self._loop.create_future()
-        if not wait:
-            future.add_done_callback(self._settled)
-        return future
-
-    def _settled(self, future: asyncio.Future[Receipt]) -> None:
-        if not future.cancelled() and (reason := future.exception()) is not None and self._refused is None:
-            self._refused = reason
 
     async def flush(self) -> None:
         """All is accepted; raises the first refusal that nobody has waited for."""
         while len(self):
             self._room.clear()
             await self._room.wait()
-        await asyncio.sleep(0)  # refusals of this very wake-up are noted
         if self._refused is not None:
             reason, self._refused = self._refused, None
             raise reason
@@ -139,26 +146,26 @@ class Publishing:
         if not self._gathered:
             return
         gathered, self._gathered = self._gathered, {}
-        self._gathered_count = 0
+        self._gathered_count, self._space = 0, None
         self._room.set()
         for space, entries in gathered.items():
             try:
                 batch = EventBatch.from_dicts(space, [event for event, _ in entries], on_error="reject")
             except ContentcastError as reason:
-                for _, future in entries:
-                    _fail(future, reason)
+                for _, each in entries:
+                    self._fail(each, reason)
                 continue
             refused = {each.event for each in batch.rejected}
-            for each in batch.rejected:
-                _fail(entries[each.event][1], EventError(str(each)))
-            waiting = [(future, 1) for at, (_, future) in enumerate(entries) if at not in refused]
+            for rejection in batch.rejected:
+                self._fail(entries[rejection.event][1], EventError(str(rejection)))
+            waiting = [each for at, (_, each) in enumerate(entries) if at not in refused]
             if waiting:
                 self._post(batch, waiting)
 
     def _post(
         self,
         batch: EventBatch,
-        waiting: list[tuple[asyncio.Future[Receipt], int]],
+        waiting: list[Waiting],
         keep_ids: bool = False,
         publisher: str = "",
         number: int = 0,
@@ -187,16 +194,27 @@ class Publishing:
         for key in accepted:
             sent = self._under_way.pop(key)
             self._settle(sent)
-            for future, count in sent.waiting:
+            stands_at = position if key[1] == done.request else 0
+            of_one = Receipt(1, duplicate, stands_at)
+            for future, count, _ in sent.waiting:
                 if count and not future.done():
-                    future.set_result(Receipt(count, duplicate, position if key[1] == done.request else 0))
+                    future.set_result(of_one if count == 1 else Receipt(count, duplicate, stands_at))
 
     def failed(self, publisher: str, number: int, reason: ContentcastError) -> None:
         sent = self._under_way.pop((publisher or self.publisher, number), None)
         if sent is not None:
             self._settle(sent)
-            for future, _ in sent.waiting:
-                _fail(future, reason)
+            for each in sent.waiting:
+                self._fail(each, reason)
+
+    def _fail(self, waiting: Waiting, reason: Exception) -> None:
+        future, _, is_awaited = waiting
+        if future.done():
+            return
+        future.set_exception(reason)
+        if not is_awaited:
+            future.exception()  # asyncio complains of one that nobody has looked at
+            self._refused = self._refused or reason
 
     def _settle(self, sent: Sent) -> None:
         self._events -= len(sent.post.events)
@@ -210,20 +228,16 @@ class Publishing:
     def give_up(self, reason: ContentcastError) -> None:
         """The client ends: nobody will hear of what is under way."""
         for sent in self._under_way.values():
-            for future, _ in sent.waiting:
-                _fail(future, reason)
+            for each in sent.waiting:
+                self._fail(each, reason)
         for entries in self._gathered.values():
-            for _, future in entries:
-                _fail(future, reason)
+            for _, each in entries:
+                self._fail(each, reason)
         self._under_way.clear()
         self._gathered.clear()
+        self._space = None
         self._events = self._bytes = self._gathered_count = 0
         self._room.set()
-
-
-def _fail(future: asyncio.Future[Receipt], reason: Exception) -> None:
-    if not future.done():
-        future.set_exception(reason)
 
 
 def as_batch(space: Space, events: Any) -> EventBatch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -313,9 +314,10 @@ _CASTS = {
 }
 
 
-def _value_set(attribute: Attribute, type_: pa.DataType) -> pa.Array:
+@lru_cache(maxsize=1024)
+def _lookup(attribute: Attribute, type_: pa.DataType) -> pc.SetLookupOptions:
     values = attribute.values or ()
-    return pa.array([each + 0.0 for each in values] if attribute.kind == "float" else values, type_)
+    return pc.SetLookupOptions(pa.array([each + 0.0 for each in values] if attribute.kind == "float" else values, type_))
 
 
 def _outside_domain(space: Space, name: str, column: pa.Array) -> Iterator[Complaint]:
@@ -323,12 +325,24 @@ def _outside_domain(space: Space, name: str, column: pa.Array) -> Iterator[Compl
     if attribute.values is not None:
         # is_in looks values up by their bits, and -0.0 has others than 0.0, which it equals.
         sought = pc.add(column, 0.0) if attribute.kind == "float" else column
-        inside = pc.is_in(sought, value_set=_value_set(attribute, column.type))
+        inside = pc.is_in(sought, options=_lookup(attribute, column.type))
+        if inside.true_count + column.null_count == len(column):
+            return
         wrong = pc.and_(pc.invert(inside), column.is_valid())
         allowed = ", ".join(map(repr, attribute.values[:12]))
         yield from _complain(name, column, wrong, f"is not one of {allowed}")
+        return
+    if attribute.kind in ("int", "float") and _is_within(attribute, column):
         return
     for bound, beyond, words in ((attribute.low, pc.less, "below"), (attribute.high, pc.greater, "above")):
         if bound is not None:
             wrong = beyond(column, pa.scalar(bound, column.type))
             yield from _complain(name, column, wrong, f"is {words} the domain's {bound!r}")
+
+
+def _is_within(attribute: Attribute, column: pa.Array) -> bool:
+    """By the least and the greatest value: one pass over a batch in which nothing is wrong."""
+    least, most = pc.min_max(column).as_py().values()
+    if least is None:
+        return True
+    return (attribute.low is None or least >= attribute.low) and (attribute.high is None or most <= attribute.high)

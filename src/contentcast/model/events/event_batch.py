@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from contentcast.model.errors import EventError
 from contentcast.model.events.arrow_columns import Complaint, check_column, check_objects
 from contentcast.model.events.intake import DEFAULT, How, Intake
+from contentcast.model.events.plain_rows import FROM_EVENTS, plain_columns
 from contentcast.model.events.rows import Rejection, RowChecker, no_such
 from contentcast.model.space import Space, is_list
 from contentcast.model.values.kinds import Value
@@ -60,7 +61,11 @@ class EventBatch:
         cls, space: Space, events: Iterable[Mapping[str, Any]], *, ids: Sequence[int] | None = None, **how: Unpack[How]
     ) -> Self:
         """Plain Python values; nested mappings flatten to dotted names; None and a missing key are both absent."""
-        return cls.from_rows(space, ((None, event) for event in events), ids=ids, intake=Intake.of(how))
+        intake = Intake.of(how)
+        if isinstance(events, list) and len(events) >= FROM_EVENTS and (columns := plain_columns(space, events)) is not None:
+            records = pa.RecordBatch.from_arrays(columns, schema=space.arrow_schema)
+            return cls(space, records, _chosen_ids(ids, len(events)))
+        return cls.from_rows(space, ((None, event) for event in events), ids=ids, intake=intake)
 
     @classmethod
     def from_rows(

@@ -225,3 +225,69 @@ def test_a_batch_survives_pickling() -> None:
     again = pickle.loads(pickle.dumps(batch))
     assert again == batch
     assert again.rejected == batch.rejected
+
+
+# --- many events at once
+
+EDGES = Space(
+    "edges",
+    {
+        "text": "string",
+        "side": Attribute("string", values=("buy", "sell")),
+        "whole": Attribute("int", low=-3, high=10),
+        "any": "int",
+        "price": Attribute("float", low=0.0),
+        "flag": "bool",
+        "raw": "bytes",
+        "at": "timestamp",
+        "tags": "list of string",
+    },
+)
+ODD: list[dict[str, Any]] = [
+    {"text": 5},
+    {"text": "\ud800"},
+    {"text": np.str_("x")},
+    {"side": "hold"},
+    {"whole": 11},
+    {"whole": True},
+    {"whole": 3.0},
+    {"any": 2**63},
+    {"any": 2**63 - 1},
+    {"any": np.int32(7)},
+    {"price": -0.5},
+    {"price": float("nan")},
+    {"price": 3},
+    {"price": 2**53 + 1},
+    {"price": 2**60},
+    {"price": False},
+    {"price": None, "text": None},
+    {"flag": 1},
+    {"flag": True},
+    {"raw": b"\xff"},
+    {"raw": "x"},
+    {"at": "2026-03-01T12:00:00Z"},
+    {"tags": ["a", "b"]},
+    {"detail": {"state": "up"}},
+    {"unknown": 1},
+    {1: 2},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_many_events_are_taken_as_each_of_them_is_taken_alone(odd: dict[str, Any]) -> None:
+    """Many are made into columns at once; whatever is not plain goes the way of one event, with its answer."""
+    plain: dict[str, Any] = {"text": "é", "side": "buy", "whole": -3, "price": 0.0, "flag": False, "raw": b""}
+    events = [*[plain] * 50, odd, {}, *[plain] * 50]
+    spaces = [EDGES, Space("plain", {name: EDGES[name] for name in EDGES.names if name not in ("at", "tags")})]
+    for space in spaces:
+        many = EventBatch.from_dicts(space, events, on_error="reject")
+        alone = [EventBatch.from_dicts(space, [each], on_error="reject") for each in events]
+        assert many.to_dicts() == [kept for each in alone for kept in each.to_dicts()]
+        assert [each.reason for each in many.rejected] == [rejected.reason for each in alone for rejected in each.rejected]
+        assert many.ids.to_pylist() == [at for at, each in enumerate(alone) if len(each)]
+        assert {each.event for each in many.rejected} <= {50}
+
+
+def test_many_plain_events_keep_the_ids_that_they_are_given() -> None:
+    batch = EventBatch.from_dicts(TRADES, [IBM] * 100, ids=range(7, 107))
+    assert (batch.ids.to_pylist(), batch.to_dicts()) == (list(range(7, 107)), [IBM] * 100)
