@@ -11,16 +11,21 @@ import random
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import contentcast as cc
 from contentcast.live.broker import Broker
+from contentcast.live.links.connection import READ_BYTES
+from contentcast.live.looking.log import Silent
+from contentcast.live.records import InMemory
+from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.limits import Limits
-from contentcast.model import EventBatch
+from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.wire import Interest, Known, Message, Publish, Unframer, decode, encode, frame
-from contentcast.wire.client import Ask, Beat, Direct, Failed, Hello, Post, Spaces, Subscribe, Welcome, Withdraw
+from contentcast.wire.client import Ask, Beat, Direct, Done, Failed, Hello, Post, Spaces, Subscribe, Welcome, Withdraw
 from tests.live.stories import TRADE, TRADES, Net, story, until
 
 LIMITS = Limits(greeting_s=0.5, connections=40, subscriptions_per_client=100, predicate_bytes=1000, spaces=20, attributes=50)
@@ -242,6 +247,97 @@ async def test_posts_that_are_sent_again_are_not_published_again() -> None:
         assert on.broker.serving.published == before + 2, "one of mallory's, one of the check"
 
 
+@story
+async def test_what_another_broker_repeats_or_makes_up_changes_nothing() -> None:
+    """Over a link come events of a third broker five times, and news in the name of the very broker that hears it."""
+    async with stage() as on:
+        mallory = await on.attacker(Hello("link", "mallory", incarnation=1, protocol="link-matching"))
+        await mallory.next(Welcome)
+        await mallory.send(Spaces(0, (TRADES.to_dict(),)))
+        events = EventBatch.from_dicts(TRADES, [{"issue": "honest", "price": -1.0}])
+        await mallory.send(*[Publish("c", 1, 1, events)] * 5)
+        assert (await anext(on._stream))["price"] == -1.0
+        a = on.broker
+        mine = await until(lambda: a.router.state()["subscriptions"].get("a"))
+        everything = SubscriptionBatch.of(cc.subscription(TRADES, 1, "TRUE", subscriber="mallory"))
+        await mallory.send(
+            Interest("a", a.incarnation + 1, 0, 9, (everything,)), Interest("a", a.incarnation, 0, 9, (everything,))
+        )
+        before = a.inputs
+        await mallory.send(Known({}))
+        await until(lambda: a.inputs > before)
+        await on.check()  # the next event that comes is the honest one: the four copies went nowhere
+        assert a.router.state()["subscriptions"]["a"] == mine
+
+
+@story
+async def test_a_flood_of_subscriptions_ends_at_a_limit_and_is_forgotten_with_its_client() -> None:
+    async with Net() as net:
+        broker = await net.broker("a", limits=Limits(subscriptions=300, requests_per_s=1.0))
+        honest = await net.client(broker)
+        await honest.declare(TRADES)
+        await honest.subscribe("trades", "price < 1")
+        flood = Stage(net, broker, None, None)
+        attacker = await flood.attacker(CLIENT)
+        await attacker.next(Welcome)
+        numbers = iter(range(10**6))
+        for request in range(1, 5):
+            hundred = tuple(next(numbers) for _ in range(100))
+            await attacker.send(Subscribe(request, "trades", hundred, ("TRUE",) * 100))
+        failed = await attacker.next(Failed)
+        assert (failed.request, failed.code) == (3, "limit subscriptions")
+        for request in range(5, 30):
+            await attacker.send(Subscribe(request, "trades", (next(numbers),), ("TRUE",)))
+        async with asyncio.timeout(10):
+            while failed.code != "limit requests_per_s":
+                failed = await attacker.next(Failed)
+        assert len(broker.deliveries) <= 300
+        attacker.writer.close()
+        await until(lambda: len(broker.deliveries) == 1)
+        assert (await honest.publish("trades", TRADE)).events == 1
+
+
+@story
+async def test_who_publishes_beyond_the_window_is_not_read_until_the_disk_has_it(tmp_path: Path) -> None:
+    class Stuck(InMemory):
+        """A disk that takes everything and has synced nothing yet."""
+
+        def append(self, record: bytes) -> None:
+            self._count += 1
+
+        def go_on(self) -> None:
+            self._synced(self._count)
+            self.append = super().append  # type: ignore[method-assign]
+
+    limits = Limits(window_bytes=100_000)
+    disks: list[Stuck] = []
+
+    def make(synced: Any) -> Stuck:
+        disks.append(Stuck(synced))
+        return disks[0]
+
+    config = BrokerConfig(name="a", data=tmp_path / "a", limits=limits)
+    async with Net() as net, Broker(config, log=Silent(), make_records=make) as broker:
+        attacker = await Stage(net, broker, None, None).attacker(CLIENT)
+        await attacker.next(Welcome)
+        await attacker.send(Spaces(1, (TRADES.to_dict(),)))
+        await attacker.next(Done)
+        events = EventBatch.from_dicts(TRADES, [{"issue": "x" * 10_000}])
+        posts = [frame(encode(Post(number, events, "mallory"))) for number in range(1, 3001)]
+        pouring = asyncio.create_task(attacker.send(*posts))
+        await until(lambda: broker.throttle.held)
+        session = broker.serving.sessions["mallory"]
+        stopped_at = session.unanswered_bytes
+        assert stopped_at < 2 * limits.window_bytes + 2 * READ_BYTES
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            assert session.unanswered_bytes == stopped_at, "nothing more is read"
+        disks[0].go_on()
+        await until(lambda: broker.serving.published == len(posts))
+        await pouring
+        await until(lambda: not broker.throttle.held and not session.unanswered_bytes)
+
+
 def _mutated(dice: random.Random, good: list[bytes]) -> bytes:
     """A frame whose checksum is right and whose payload is not: that is where a decoder meets it."""
     payload = bytearray(dice.choice(good))
@@ -269,8 +365,6 @@ async def test_mutated_frames_of_clients_and_brokers() -> None:
     dice = random.Random(seed)
     events = EventBatch.from_dicts(TRADES, [TRADE, {"price": 1.0}])
     ask = cc.subscription(TRADES, 1, "price < 120 AND issue = 'IBM'", subscriber="x")
-    from contentcast.model import SubscriptionBatch
-
     of_clients = [
         Subscribe(1, "trades", (1,), ("price < 9",)),
         Post(1, events, "m"),

@@ -111,6 +111,7 @@ class Broker:
         self.throttle = Throttle(
             lambda: [each.connection for each in self.neighbours.links.values()],
             lambda: [each.connection for each in self.serving.sessions.values() if each.posted],
+            lambda: [each.connection for each in self.serving.publications.ahead],
         )
         self.inputs = self.steps = self.turns_taken = 0
         self.started_at = 0.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,16 @@ class Host(Protocol):
     def handle(self, input: Input) -> None: ...
 
 
+class Unanswered(NamedTuple):
+    """A post on its way to the disk."""
+
+    session: Session
+    since: float
+    space: str
+    events: int
+    nbytes: int
+
+
 class Publications:
     def __init__(self, host: Host, access: Callable[[], Access], witness: Witness) -> None:
         self._host = host
@@ -52,8 +62,9 @@ class Publications:
         self._since: dict[Space, float] = {}
         """When the first of the posts came."""
         self._durable_posts: list[tuple[Session, Post, str, float]] = []
-        self._unanswered: dict[tuple[str, int], tuple[float, str, int]] = {}
-        """Posts on their way to the disk: when each came, its space and its events."""
+        self.ahead: set[Session] = set()
+        """Who has published far more than their window before the disk had it."""
+        self._unanswered: dict[tuple[str, int], Unanswered] = {}
         self._last: OrderedDict[str, int] = OrderedDict()
         self._next_event = high_bits(host.name, host.incarnation, 63 - EVENT_BITS) << EVENT_BITS
         self._waiting: dict[str, tuple[Session, str]] = {}
@@ -93,6 +104,7 @@ class Publications:
 
     def lost(self, session: Session) -> None:
         """Nobody waits for its answers; what it posted is published all the same."""
+        self.ahead.discard(session)
         for publisher in [each for each, (waits, _) in self._waiting.items() if waits is session]:
             del self._waiting[publisher]
 
@@ -129,13 +141,18 @@ class Publications:
         posts, self._durable_posts = self._durable_posts, []
         for session, post, publisher, since in posts:
             events = EventBatch(post.events.space, post.events.records, self._ids([post]))
-            self._unanswered[publisher, post.number] = (since, events.space.name, len(events))
+            if (publisher, post.number) not in self._unanswered:
+                self._wait_for(
+                    publisher,
+                    post.number,
+                    Unanswered(session, since, events.space.name, len(events), int(events.records.nbytes)),
+                )
             try:
                 self._host.handle(Published(events, publisher, post.number))
                 self.published += len(events)
                 self._witness.published(events, ((session.name, len(events)),))
             except ContentcastError as reason:
-                del self._unanswered[publisher, post.number]
+                self._answered(publisher, post.number)
                 self._refuse(session, post, reason)
 
     def _ids(self, posts: list[Post]) -> pa.Array:
@@ -161,13 +178,28 @@ class Publications:
 
     # --- with a disk
 
+    def _wait_for(self, publisher: str, number: int, waits: Unanswered) -> None:
+        self._unanswered[publisher, number] = waits
+        waits.session.unanswered_events += waits.events
+        waits.session.unanswered_bytes += waits.nbytes
+        if waits.session.is_ahead:
+            self.ahead.add(waits.session)
+
+    def _answered(self, publisher: str, number: int) -> Unanswered | None:
+        found = self._unanswered.pop((publisher, number), None)
+        if found is not None:
+            found.session.unanswered_events -= found.events
+            found.session.unanswered_bytes -= found.nbytes
+            if not found.session.is_ahead:
+                self.ahead.discard(found.session)
+        return found
+
     def accepted(self, effect: Accepted) -> None:
         """It stands before what the router does with the events once they are on disk."""
-        came = self._unanswered.pop((effect.publisher, effect.number), None)
+        came = self._answered(effect.publisher, effect.number)
         if came is not None:
-            since, space, count = came
-            self._witness.turns_to(since)
-            self._witness.accepted(space, count, since)
+            self._witness.turns_to(came.since)
+            self._witness.accepted(came.space, came.events, came.since)
         before = self._answers.get(effect.publisher)
         if before is not None and before.duplicate != effect.duplicate:
             self._answer(before)

@@ -58,6 +58,9 @@ class Session:
     missed: int = 0
     """Events that were left out because the client was slow, over its whole life."""
     posted: int = 0
+    unanswered_events: int = 0
+    unanswered_bytes: int = 0
+    """Of posts on their way to the disk."""
     _untold: int = 0
     """The part of `missed` that the client was not told of yet."""
     paused: bool = False
@@ -99,6 +102,12 @@ class Session:
     def _leave_out(self, count: int) -> None:
         self.missed += count
         self._untold += count
+
+    @property
+    def is_ahead(self) -> bool:
+        """Has it published far more than its window allows? One batch may go beyond the window."""
+        limits = self.limits
+        return self.unanswered_events > 2 * limits.window_events or self.unanswered_bytes > 2 * limits.window_bytes
 
     def allow_request(self, now: float) -> None:
         """A bucket that holds ten seconds' worth of requests."""

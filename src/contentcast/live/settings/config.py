@@ -36,7 +36,7 @@ log = "text"                                    # or "json"
 
 [limits]
 client_queue_bytes = 16_777_216                 # what waits for one client
-# subscriptions_per_client = 1_000_000          # docs/guide/brokers.md has them all
+# subscriptions_per_client = 1_000_000          # docs/reference/configuration.md has them all
 
 # [tls]                                         # for contentcasts:// addresses
 # certificate = "nyc.pem"                       # with its chain
