@@ -7,6 +7,9 @@ Not in the paper, which sends the new subscriptions of a period and leaves unsub
 
 A row that was widened or narrowed keeps its entries: it follows from the old row with which it shares most. So a summary with a
 budget, whose rows move when subscriptions come and go, does not send the lists of all their entries again.
+Tried: one difference for all brokers of a message, so that they share rows. On 24 brokers it took 0.73 to 0.85 of the bytes
+when 10 of 200 or 1,000 subscriptions were new, and 0.90 to 0.97 when 100 were; but a neighbour that lacked the version of one
+broker could use none of it. So each broker has its own.
 Rule: `patch(old, difference(old, new)) == new`; a difference from nothing (`since` 0) is the whole summary.
 """
 
