@@ -6,8 +6,9 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 BIN := .venv/bin
 ARGS ?=
-# Two processes, each with whole files: what a file sets up is set up once. Each has a Spark session of its own.
-TOGETHER ?= -n 2 --dist loadfile
+# Two processes, each with whole files: what a file sets up is set up once. Each has a Spark session of its own. The files that take
+# longest come first (tests/conftest.py); xdist by itself would begin with those of the most tests.
+TOGETHER ?= -n 2 --dist loadfile --no-loadscope-reorder
 SIZE ?=
 
 help: ## Show this list
@@ -40,7 +41,7 @@ check: setup ## Check format, lint, types, import order and the docs: code block
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/contentcast warm
-	@$(BIN)/python -m pytest -q tests/docs
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/docs
 
 bench: setup-bench ## Measure against peers in the same run (ARGS=... adds options)
 	@$(BIN)/python -m benchmarks $(ARGS)

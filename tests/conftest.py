@@ -11,6 +11,23 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LONGEST_FIRST = (
+    "tests/spark/pipeline/test_job.py",
+    "tests/spark/format/test_broker_source.py",
+    "tests/conformance/test_processors.py",
+    "tests/spark/test_deliver.py",
+    "tests/spark/test_interrupts.py",
+    "tests/spark/format/test_source.py",
+    "tests/experiments/test_experiments.py",
+    "tests/unit/commands/test_match.py",
+    "tests/unit/commands/test_run.py",
+    "tests/unit/commands/test_outputs.py",
+    "tests/live/test_durable_crashes.py",
+    "tests/live/test_lan_durable.py",
+    "tests/lan/test_namespaces.py",
+)
+"""Whole files go to the processes of `make test`: with a long one at the end the other process would wait for it."""
+
 FUZZ_EXAMPLES = "CONTENTCAST_FUZZ_EXAMPLES"
 
 # By default every run tries the same examples: a red test is red for all, and a slow machine changes nothing.
@@ -26,6 +43,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fuzz" if FUZZ_EXAMPLES in os.environ else "repeatable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(place)))
 
 
 @pytest.fixture(scope="session", autouse=True)
