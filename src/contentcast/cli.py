@@ -29,6 +29,7 @@ from contentcast.commands.live.why import why
 from contentcast.commands.match import match
 from contentcast.commands.rules import rules
 from contentcast.commands.run import run
+from contentcast.commands.shared.extras import how_to_install
 from contentcast.commands.shared.progress import progress
 from contentcast.commands.shared.settings import setting
 from contentcast.commands.simulate import simulate
@@ -80,6 +81,10 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except ContentcastError as error:
             message = str(error)
+        except ImportError as error:
+            message = how_to_install(error) or ""
+            if not message:
+                raise
         except OSError as error:
             if error.errno == errno.EPIPE:  # contentcast ... | head: typer knows what to do
                 raise

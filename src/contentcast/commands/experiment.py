@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from contentcast.commands.shared.extras import need
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.model import ContentcastError
@@ -64,6 +65,7 @@ def experiment(
     if not name:
         raise ContentcastError("experiment: which one? " + ", ".join(EXPERIMENTS))
     wanted = chosen(name)
+    need(*([] if local else ["pyspark"]), "matplotlib")
     scale = Scale(quick, seed, seeds, tuple(network or ()))
     have_compiled()
     told = []

@@ -6,7 +6,9 @@ Rule: pyspark is imported under this package and nowhere else; `import contentca
 try:
     import pyspark  # noqa: F401
 except ModuleNotFoundError as missing:
-    raise ImportError("contentcast.spark needs PySpark, which is not installed: pip install 'contentcast[spark]'") from missing
+    raise ImportError(
+        "contentcast.spark needs PySpark, which is not installed: pip install 'contentcast[spark]'", name="pyspark"
+    ) from missing
 
 from contentcast.spark.delivery.deliver import deliver, read_deliveries
 from contentcast.spark.format.registration import register

@@ -121,8 +121,9 @@ def broker(
 
 async def _serve(config: BrokerConfig, read: Any, as_json: bool) -> None:
     from contentcast.live.broker import Broker
-    from contentcast.live.looking.http import serve_http
 
+    if config.http:  # told before the broker listens, if its packages are not installed
+        from contentcast.live.looking.http import serve_http
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 from urllib.parse import unquote
 
+from contentcast.commands.shared.extras import how_to_install
 from contentcast.commands.shared.overheard import leave_out, pass_on
 from contentcast.model import ContentcastError
 
@@ -49,8 +50,8 @@ def told_in_one_line() -> Iterator[None]:
 
 def _line(error: Exception) -> tuple[str | None, bool]:
     """What to say of it, None if it goes on as it is; and whether that is the cause."""
-    if isinstance(error, ImportError) and "contentcast[spark]" in str(error):
-        return str(error), True
+    if isinstance(error, ImportError) and (lacking := how_to_install(error)):
+        return lacking, True
     if isinstance(error, MemoryError):
         return one_line(f"MemoryError: {error}"), True
     if type(error).__name__ == "JavaNotFound":

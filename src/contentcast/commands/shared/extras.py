@@ -1,0 +1,33 @@
+"""What `pip install contentcast` leaves out: which extra brings the package that a command lacks.
+
+Rule: a command without its extra ends with one line that says what to install, and never with a traceback.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+EXTRAS: Final = {
+    "pyspark": "spark",
+    "pandas": "spark",
+    "aiohttp": "live",
+    "prometheus_client": "live",
+    "jwt": "live",
+    "matplotlib": "experiments",
+}
+"""The extra of pyproject.toml for each package that something imports when it is needed."""
+
+
+def how_to_install(error: ImportError) -> str | None:
+    """One line for the user; None if it is none of these packages that cannot be imported."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS:
+        return None
+    return f"this needs {package}, which is not installed: pip install 'contentcast[{EXTRAS[package]}]'"
+
+
+def need(*packages: str) -> None:
+    """Raises the ImportError of the first that lacks, before a command begins what takes long."""
+    for package in packages:
+        import_module(package)
