@@ -27,6 +27,7 @@ from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.wire import Interest, Known, Message, Publish, Unframer, decode, encode, frame
 from contentcast.wire.client import Ask, Beat, Direct, Done, Failed, Hello, Post, Spaces, Subscribe, Welcome, Withdraw
 from tests.live.stories import TRADE, TRADES, Net, story, until
+from tests.messages import mutated, samples
 
 LIMITS = Limits(greeting_s=0.5, connections=40, subscriptions_per_client=100, predicate_bytes=1000, spaces=20, attributes=50)
 
@@ -338,45 +339,13 @@ async def test_who_publishes_beyond_the_window_is_not_read_until_the_disk_has_it
         await until(lambda: not broker.throttle.held and not session.unanswered_bytes)
 
 
-def _mutated(dice: random.Random, good: list[bytes]) -> bytes:
-    """A frame whose checksum is right and whose payload is not: that is where a decoder meets it."""
-    payload = bytearray(dice.choice(good))
-    for _ in range(dice.randint(1, 4)):
-        at = dice.randrange(len(payload))
-        match dice.randrange(4):
-            case 0:
-                payload[at] = dice.randrange(256)
-            case 1:
-                payload[at : at + dice.randint(1, 8)] = b""
-            case 2:
-                payload[at:at] = dice.randbytes(dice.randint(1, 8))
-            case 3:
-                payload[at : at + 4] = struct.pack("<I", dice.choice([0, 1, 2**31, 2**32 - 1]))
-        if not payload:
-            return frame(b"\0")
-    return frame(bytes(payload))
-
-
 @story
 async def test_mutated_frames_of_clients_and_brokers() -> None:
+    """Of all types of messages, in either role."""
     count = int(os.environ.get("CONTENTCAST_FUZZ_EXAMPLES", "3000"))
     seed = random.randrange(10**6)
     print(f"seed {seed}")
-    dice = random.Random(seed)
-    events = EventBatch.from_dicts(TRADES, [TRADE, {"price": 1.0}])
-    ask = cc.subscription(TRADES, 1, "price < 120 AND issue = 'IBM'", subscriber="x")
-    of_clients = [
-        Subscribe(1, "trades", (1,), ("price < 9",)),
-        Post(1, events, "m"),
-        Ask(1, "spaces"),
-        Withdraw(1, "subscriptions", (1,)),
-    ]
-    of_brokers = [
-        Publish("b", 1, 1, events),
-        Interest("b", 1, 0, 1, (SubscriptionBatch.of([ask]),)),
-        Known({}),
-        Direct(Known({})),
-    ]
+    dice, good = random.Random(seed), [encode(each) for each in samples()]
     async with stage() as on:
         done = 0
         while done < count:
@@ -384,8 +353,7 @@ async def test_mutated_frames_of_clients_and_brokers() -> None:
             name = f"m{done}"
             attacker = await on.attacker(Hello(role, name, incarnation=done + 1, protocol="link-matching"))
             await attacker.next(Welcome)
-            good = [encode(each) for each in (of_clients if role == "client" else of_brokers)]
-            frames = [_mutated(dice, good) for _ in range(20)]
+            frames = [mutated(dice, good) for _ in range(20)]
             done += len(frames)
             await attacker.send(*frames)
             attacker.writer.write_eof()
