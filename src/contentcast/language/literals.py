@@ -53,6 +53,8 @@ def _as_text(text: str) -> str:
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NUMBER: Final = re.compile(NUMBER)
+_EXPONENT: Final = re.compile("[eE][+-]?0*([1-9][0-9]{15,})")
+"""One that a Decimal may not hold."""
 
 
 def read_number(text: str, negative: bool = False) -> int | Decimal:
@@ -63,7 +65,7 @@ def read_number(text: str, negative: bool = False) -> int | Decimal:
         if len(text) > 40:
             text = "1" + "0" * 40
         return -int(text) if negative else int(text)
-    value = Decimal(text)
+    value = Decimal(_EXPONENT.sub(lambda found: found[0].replace(found[1], "9" * 15), text))
     if value and value.adjusted() > 40:
         value = _HUGE
     return -value if negative else value

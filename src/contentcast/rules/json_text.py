@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, DecimalException
 from typing import Any, NoReturn
 
 from contentcast.model.plain_files import once
@@ -13,7 +13,7 @@ from contentcast.rules.errors import RuleError
 
 def read_json(text: str) -> Any:
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=once)
+        return json.loads(text, parse_float=_number, parse_constant=_no_constant, object_pairs_hook=once)
     except json.JSONDecodeError as error:
         raise RuleError.in_text(text, error.pos, f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}") from None
     except RecursionError:
@@ -53,6 +53,13 @@ def described(value: object) -> str:
         case list() | tuple():
             return "an array"
     return type(value).__name__
+
+
+def _number(word: str) -> Decimal:
+    try:
+        return Decimal(word)
+    except DecimalException:  # an exponent of twenty digits
+        raise ValueError(f"{word} is beyond what a number can hold") from None
 
 
 def _no_constant(word: str) -> NoReturn:

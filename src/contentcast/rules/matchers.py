@@ -11,6 +11,7 @@ Rule: what is absent is written out (`IS NULL OR`), so the text means here and i
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -184,7 +185,11 @@ class _Reading:
         def replaced(escape: re.Match[str]) -> str:
             two, four, eight, octal, other = escape.groups()
             if two or four or eight or octal:
-                return chr(int(two or four or eight, 16) if not octal else int(octal, 8))
+                code = int(two or four or eight, 16) if not octal else int(octal, 8)
+                if code > sys.maxunicode:
+                    at = found.start() + 1 + escape.start()
+                    raise RuleError.in_text(self.text, at, f"there is no character {escape[0]}; the last is \\U0010FFFF")
+                return chr(code)
             if other in _NAMED:
                 return _NAMED[other]
             if other in "\\\"'":

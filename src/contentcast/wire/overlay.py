@@ -17,6 +17,7 @@ Rule: nodes go by their names; where a node stands on the ring follows from its 
 
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,6 +44,7 @@ COUNT: Final = struct.Struct("<I")
 MAPPING: Final = struct.Struct("<qB")
 MOST_HOPS: Final = 65_535
 MOST_MAPPING_BYTES: Final = 1 << 20
+LAST_MAPPING: Final = 2**62
 _BACKGROUND, _FIRST, _DIRECT = 1, 2, 4
 
 
@@ -296,9 +298,25 @@ def _encode_mapping(message: Mapping) -> bytes:
 
 def _decode_mapping(reader: Reader) -> Mapping:
     version, flags = reader.unpack(MAPPING, "a Mapping")
+    if version > LAST_MAPPING:
+        raise WireError(f"a Mapping of version {version}: there are at most {LAST_MAPPING}")
     proposer = reader.name("the proposer")
     (text,) = reader.names(1, "the specification")
+    _check_specification(text)
     return Mapping(version, proposer, text, bool(flags & 1), bool(flags & 2))
+
+
+def _check_specification(text: str) -> None:
+    """Space -> attribute -> cuts; whether these are of the attribute's kind is known where the space is."""
+    if len(text) > MOST_MAPPING_BYTES:
+        raise WireError(f"a mapping of {len(text):,} characters; at most {MOST_MAPPING_BYTES:,} are accepted")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as reason:
+        raise WireError(f"a Mapping: its specification is not JSON: {reason}") from None
+    spaces = found.values() if isinstance(found, dict) else [None]
+    if not all(isinstance(mine, dict) and all(isinstance(cuts, list) for cuts in mine.values()) for mine in spaces):
+        raise WireError("a Mapping: its specification has lists of cuts by attribute by space")
 
 
 def _describe_cast(message: Cast) -> str:

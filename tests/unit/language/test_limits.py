@@ -141,6 +141,23 @@ def test_lists_of_tens_of_thousands_of_values_in_tables(count: int, capfd: pytes
     assert capfd.readouterr().err == ""
 
 
+GREATEST = 2**63 - 1
+EXPONENTS = {
+    "1e" + "9" * 20: GREATEST,
+    "1e" + "9" * 6_000: GREATEST,
+    "1e-" + "9" * 20: 0,
+    "0e" + "9" * 30: -1,
+    "1e" + "0" * 30 + "1": 9,
+}
+
+
+@pytest.mark.parametrize(("number", "last"), EXPONENTS.items(), ids=range(len(EXPONENTS)))
+def test_an_exponent_of_many_digits_is_read(number: str, last: int) -> None:
+    """`decimal` holds none of twenty digits, and its InvalidOperation went through."""
+    for below in (parse_predicate(THINGS, f"i < {number}"), parse_many(THINGS, [f"i < {number}"] * 4)[3]):
+        assert below == parse_predicate(THINGS, f"i <= {last}")
+
+
 # --- threads and depth
 
 THREADS = """

@@ -1,6 +1,7 @@
 """Rules from strangers: each is translated or refused, and none takes long."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -33,6 +34,27 @@ def test_a_rule_that_is_too_large_is_refused_with_its_reason(name: str) -> None:
     translator, rule, reason = TOO_LARGE[name]
     with pytest.raises(RuleError, match=reason):
         translator(THINGS, rule)
+
+
+NUMBERS = ["1e" + "9" * 20, "1e-" + "9" * 20, "0e" + "9" * 30, "0x" + "f" * 4_000, "9" * 5_000, "*".join(["9" * 40] * 200)]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:8])
+def test_a_number_beyond_all_numbers_is_compared_or_refused(number: str) -> None:
+    """An exponent of twenty digits was an InvalidOperation of `decimal`, thousands of hex digits a ValueError."""
+    for kind in ("i", "s", "b"):
+        for translator, rule in (
+            (from_jms, f"{kind} < {number}"),
+            (from_cesql, f"{kind} < {number}"),
+            (from_eventbridge, f'{{"{kind}": [{number}]}}'),
+        ):
+            with suppress(RuleError):
+                translator(THINGS, rule)
+
+
+def test_an_escape_beyond_the_last_character_is_refused() -> None:
+    with pytest.raises(RuleError, match=r"there is no character \\U00110000; the last is \\U0010FFFF"):
+        from_matchers(THINGS, r'{s="a\U00110000"}')
 
 
 def test_a_caller_may_allow_a_longer_rule() -> None:

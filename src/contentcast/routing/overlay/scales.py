@@ -71,8 +71,9 @@ class Scale:
 
     @classmethod
     def learnt(cls, attribute: Attribute, cuts: tuple[Value, ...], *, cells: int = 0) -> Scale:
-        """Each part between two cuts gets an equal share of the places."""
-        return cls(KINDS[attribute.kind], cuts=tuple(sorted(set(cuts))), cells=cells)
+        """Each part between two cuts gets an equal share of the places. Cuts of another kind, of a stranger, do not count."""
+        kind = KINDS[attribute.kind]
+        return cls(kind, cuts=tuple(sorted({each for each in cuts if _is_of(kind, each)})), cells=cells)
 
     # --- places
 
@@ -175,6 +176,14 @@ class Scale:
         end = "\0" if self.kind.name == "string" else b"\0"
         # 'ab\0' is the cut behind 'ab' alone; of any other cut it is enough that nothing below it stands behind it.
         return self.of_value(high[:-1] if high.endswith(end) else high)
+
+
+def _is_of(kind: Kind, cut: Value) -> bool:
+    try:
+        kind.check(cut)
+    except ValueError:
+        return False
+    return kind.element is None
 
 
 def scales_of(space: Space, *, cells: int = 0, learnt: dict[str, tuple[Value, ...]] | None = None) -> tuple[Scale, ...]:

@@ -12,10 +12,13 @@ from contentcast.language import parse_predicate
 from contentcast.model import Attribute, EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.network.topology import Topology
 from contentcast.routing.chord.keys import key_of
-from contentcast.routing.contract import Published, Subscribed
+from contentcast.routing.contract import DIRECT, Declared, Deliver, Published, Received, Started, Subscribed
 from contentcast.routing.overlay.mappings import KeyMapping
-from contentcast.routing.setup import Setup
+from contentcast.routing.overlay.scales import Scale
+from contentcast.routing.setup import Life, Setup
 from contentcast.simulation.world import World
+from contentcast.wire import WireError, decode, encode
+from contentcast.wire.overlay import Mapping
 
 SPACE = Space("loads", load=Attribute("int", low=0, high=1_000_000), host="string")
 NODES = [f"n{number}" for number in range(6)]
@@ -100,3 +103,30 @@ def test_the_change_takes_the_load_off_the_fullest_node() -> None:
 
     assert greatest(None) == 50.0
     assert greatest(BY_SPARK) < 20.0  # a third of the values are 0, and one value has one place
+
+
+@pytest.mark.parametrize(
+    "specification",
+    ["no JSON", "[" * 60_000, "[]", '{"loads": []}', '{"loads": {"load": 5}}', '{"loads": {"load": [' + "9" * 5_000 + "]}}"],
+)
+def test_a_mapping_that_is_none_is_refused_by_the_decoder(specification: str) -> None:
+    """A node failed with JSON's own exception when a damaged one came."""
+    with pytest.raises(WireError, match="a Mapping"):
+        decode(encode(Mapping(1, "n0", specification)), {})
+    with pytest.raises(WireError, match="of version 4611686018427387905"):
+        decode(encode(Mapping(2**62 + 1, "n0", "{}")), {})
+
+
+def test_cuts_of_another_kind_do_not_count() -> None:
+    """The sender need not know the space as we do, and may be a stranger."""
+    odd = '{"loads": {"load": ["x", {}, [1], null, true, 1e400, NaN, 7], "host": [3, "\\\\ud800", "m"], "gone": [1]}, "x": {}}'
+    told = decode(encode(Mapping(1, "n1", odd, commit=True, asked=True)), {})
+    router = make_router("overlay")("n0", Life())
+    wish = Subscription(1, parse_predicate(SPACE, "load < 50"), "client")
+    for at, input in enumerate((Started(), Declared(SPACE), Subscribed(SubscriptionBatch.of([wish])))):
+        router.handle(input, float(at))
+    router.handle(Received("n1", told, DIRECT), 4.0)
+    assert router.state()["mapping"] == 1
+    found = router.handle(Published(EventBatch.from_dicts(SPACE, [{"load": 40, "host": "h"}], ids=[7])), 5.0)
+    assert any(isinstance(each, Deliver) for each in found)
+    assert Scale.learnt(SPACE["load"], (7, "x", 3)).cuts == (3, 7)
