@@ -11,7 +11,7 @@ import json
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -29,6 +29,11 @@ from contentcast.model.errors import counted
 
 if TYPE_CHECKING:
     from contentcast.live.settings.config import BrokerConfig
+
+COLLECT_AFTER: Final = (25_000, 5, 5)
+"""Objects that Python's collector waits for, instead of 700, and how many rounds before it looks at older ones. What clients
+leave behind is found after 625,000 objects. 200,000 subscriptions took 4.1 s of CPU with Python's numbers, 2.5 s with these.
+"""
 
 
 def broker(
@@ -135,6 +140,7 @@ async def _serve(config: BrokerConfig, read: Any, as_json: bool) -> None:
         # What is there by now stays for ever. The collector need not look through it each time that many subscriptions come.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*COLLECT_AFTER)
         _show(running, http.address if http else "", as_json)
         await _either(ended, running.ended)
         if http is not None:
