@@ -25,6 +25,7 @@ from contentcast.commands.live.network import network
 from contentcast.commands.live.publish import publish
 from contentcast.commands.live.subscribe import subscribe
 from contentcast.commands.live.top import top
+from contentcast.commands.live.web import web
 from contentcast.commands.live.why import why
 from contentcast.commands.match import match
 from contentcast.commands.rules import rules
@@ -39,7 +40,7 @@ from contentcast.commands.warm import warm
 GROUPS: Final = {
     "Match events against rules": ("match", "space", "rules", "parse", "workload", "warm"),
     "Match on Spark, with a report": ("run", "cluster"),
-    "Run brokers and use them": ("broker", "subscribe", "publish", "network", "top", "why", "lan"),
+    "Run brokers and use them": ("broker", "subscribe", "publish", "network", "top", "web", "why", "lan"),
     "Plan a network, and compare with the papers": ("simulate", "experiment"),
 }
 """How `--help` shows the commands."""
@@ -58,6 +59,7 @@ EXAMPLES: Final = {
     "publish": "contentcast publish trades events.jsonl",
     "network": "contentcast network up lab.edges",
     "top": "contentcast top --once",
+    "web": "contentcast web contentcast://127.0.0.1:7411",
     "why": """contentcast why trades --event '{"price": 5}' --subscription 7""",
     "lan": 'contentcast lan subscribe "price < 120" --space market/space.json',
     "simulate": "contentcast simulate --scenario gryphon --events 500",
@@ -240,6 +242,7 @@ app.add_typer(lan, name="lan", epilog=_example("lan"))
 app.add_typer(rules, name="rules", epilog=_example("rules"))
 app.command(name="network", epilog=_example("network"))(network)
 app.command(name="top", epilog=_example("top"))(top)
+app.command(name="web", epilog=_example("web"))(web)
 app.command(name="why", epilog=_example("why"))(why)
 app.command(name="warm", epilog=_example("warm"))(warm)
 

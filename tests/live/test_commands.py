@@ -21,7 +21,7 @@ from contentcast.live.broker import Broker
 from contentcast.live.looking.log import Silent
 from contentcast.live.settings.address import read_address
 from contentcast.live.settings.config import EXAMPLE, BrokerConfig, read_broker_config
-from tests.live.stories import Process, story, until
+from tests.live.stories import Net, Process, story, until
 
 DECLARE = "issue string, price float"
 
@@ -192,5 +192,23 @@ def test_a_network_file_goes_up_and_down(start: Any, tmp_path: Path) -> None:
         status = start("network", "status", str(tmp_path / "lab.edges"))
         assert await status.ended() == 2
         assert "network up" in status.complained()
+
+    told()
+
+
+def test_top_goes_on_when_a_broker_goes(start: Any) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a, b, _, _ = await net.pair()
+            addresses = f"{a.addresses[0]},{b.addresses[0]}"
+            top = start("top", "--json", "--every", "0.1", "--broker", addresses)
+            await top.line('{"broker": "b"')
+            await b.stop()
+            gone = json.loads(await top.line('{"url"'))
+            assert gone["url"] == str(b.addresses[0])
+            assert gone["problem"]
+            seen = len(top.said())
+            await until(lambda: '{"broker": "a"' in top.said()[seen:])
 
     told()

@@ -69,6 +69,15 @@ def _read(file: Path) -> dict[str, Any]:
     return found
 
 
+def started_network(file: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """The addresses of the brokers that were started for a network file, and the links that they must have."""
+    from contentcast.network.files import read_topology
+
+    addresses = {name: str(each["address"]) for name, each in _read(file)["brokers"].items()}
+    topology = read_topology(file, delay_attribute="none", undirected=True)
+    return addresses, [(each.one, each.other) for each in topology.links]
+
+
 def _up(file: Path, protocol: str, data: Path | None) -> None:
     from contentcast.network.files import read_topology
 

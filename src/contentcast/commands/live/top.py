@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +19,10 @@ from contentcast.commands.live.options import (
     connection_options,
     run_loop,
 )
+from contentcast.model import ContentcastError
+
+if TYPE_CHECKING:
+    from contentcast.live.client.watching import Look
 
 SLOWEST = 10
 
@@ -40,32 +45,44 @@ async def _look(urls: list[str], every: float, once: bool, as_json: bool, option
     from rich.console import Console, Group
     from rich.live import Live
 
-    from contentcast.live.client import connect
+    from contentcast.live.client.watching import GIVE_UP_S, Watcher
 
-    clients = [await connect(each, **options) for each in urls]
+    options.pop("name")
+    watcher = Watcher(urls, name="top", **options)
     try:
-        before = [await each.ask("state") for each in clients]
+        looks = await watcher.look(GIVE_UP_S)
+        for each in looks:
+            if each.problem:
+                raise ContentcastError(each.problem)
         if as_json:
             while True:
-                for each in before:
-                    typer.echo(json.dumps(each))
+                for each in looks:
+                    typer.echo(json.dumps({"url": each.url, "problem": each.problem} if each.problem else each.state))
                 if once:
                     return
                 await asyncio.sleep(every)
-                before = [await each.ask("state") for each in clients]
+                looks = await watcher.look()
         console = Console()
         if once:
-            console.print(*(_picture(each, None) for each in before), sep="\n")
+            console.print(*(_picture(each.state, None) for each in looks if each.state is not None), sep="\n")
             return
-        with Live(Group(*(_picture(each, None) for each in before)), console=console, auto_refresh=False) as live:
+        before = {each.url: each.state for each in looks}
+        with Live(Group(*(_shown(each, None) for each in looks)), console=console, auto_refresh=False) as live:
             while True:
                 await asyncio.sleep(every)
-                now = [await each.ask("state") for each in clients]
-                live.update(Group(*(_picture(new, old) for new, old in zip(now, before, strict=True))), refresh=True)
-                before = now
+                looks = await watcher.look(counts=False)
+                live.update(Group(*(_shown(each, before.get(each.url)) for each in looks)), refresh=True)
+                before = {each.url: each.state for each in looks}
     finally:
-        for client in clients:
-            await client.close()
+        await watcher.close()
+
+
+def _shown(look: Look, before: Mapping[str, Any] | None) -> Any:
+    from rich.text import Text
+
+    if look.problem or look.state is None:
+        return Text(f"\n  {look.name or look.url}: {look.problem}; trying again\n")
+    return _picture(look.state, before)
 
 
 def _passing(told: dict[str, float]) -> tuple[str, str, str]:
@@ -77,15 +94,15 @@ def _number(value: float | None, form: str = "{:g}") -> str:
     return "-" if value is None else form.format(value)
 
 
-def _picture(now: dict[str, Any], before: dict[str, Any] | None) -> Any:
+def _picture(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> Any:
     from rich import box
     from rich.console import Group
     from rich.table import Table
 
-    seconds = now["up_s"] - before["up_s"] if before else now["up_s"]
+    from contentcast.live.client.watching import per_second
 
-    def rate(new: float, old: float) -> str:
-        return f"{(new - old) / seconds:,.0f}" if seconds > 0 else "-"
+    def rate(*path: str) -> str:
+        return _number(per_second(now, before, *path), "{:,.0f}")
 
     head = Table("broker", "up s", "clients", "subscriptions", "published/s", "delivered/s", "missed", box=box.SIMPLE_HEAD)
     head.add_row(
@@ -93,8 +110,8 @@ def _picture(now: dict[str, Any], before: dict[str, Any] | None) -> Any:
         f"{now['up_s']:,.0f}",
         f"{now['client_count']:,}",
         f"{now['subscriptions']:,}",
-        rate(now["published"], before["published"] if before else 0),
-        rate(now["delivered"], before["delivered"] if before else 0),
+        rate("published"),
+        rate("delivered"),
         f"{now['missed']:,}",
     )
     parts: list[Any] = [head]
@@ -117,14 +134,13 @@ def _picture(now: dict[str, Any], before: dict[str, Any] | None) -> Any:
             box=box.SIMPLE_HEAD,
         )
         for name, link in now["links"].items():
-            old = (before or {}).get("links", {}).get(name, {"messages_in": 0, "messages_out": 0})
             links.add_row(
                 name,
                 f"{link['delay_ms']:g}",
                 _number(link["delay"].get("p99_ms")),
                 *_passing(link["passing"]),
-                rate(link["messages_in"], old["messages_in"]),
-                rate(link["messages_out"], old["messages_out"]),
+                rate("links", name, "messages_in"),
+                rate("links", name, "messages_out"),
                 f"{link['queued_bytes']:,}",
             )
         parts.append(links)

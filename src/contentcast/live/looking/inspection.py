@@ -5,10 +5,12 @@ Rule: nothing here holds a secret, and nothing here grows with the number of eve
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from contentcast.live.looking.counting import MOST_COUNTED, counted, judge, tell_last_events
-from contentcast.live.looking.hops import explain, hop, past
+from contentcast.live.looking.hops import addresses_of, explain, hop, past
 from contentcast.live.looking.wanted import wanted
 from contentcast.live.serving.sessions import Session
 from contentcast.live.settings.access import AccessError
@@ -42,6 +44,8 @@ def state(broker: Broker, *, with_router: bool = False, with_counts: bool = Fals
         "spaces": sorted(broker.spaces.present),
         "by_space": broker.witness.meters.spaces(now),
         **broker.witness.state(),
+        "memory_bytes": memory_bytes(),
+        **broker.witness.meters.between_brokers(),
         "published": serving.published,
         "delivered": broker.deliveries.events,
         "missed": sum(each.missed for each in sessions),
@@ -66,6 +70,7 @@ def state(broker: Broker, *, with_router: bool = False, with_counts: bool = Fals
         },
         "dialling": {str(address): how for address, how in neighbours.dialled.items()},
         "brokers": sorted({broker.name, *neighbours.addresses}),
+        "addresses": addresses_of(broker),
         "lost_direct_messages": neighbours.lost_messages,
         "clients": [each.state() for each in sessions[:MOST_CLIENTS]],
         "client_count": len(sessions),
@@ -88,6 +93,14 @@ def state(broker: Broker, *, with_router: bool = False, with_counts: bool = Fals
     return found
 
 
+def memory_bytes() -> int | None:
+    """What the process of the broker has in memory; None where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
+
+
 def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
     if ask.what == "wanted":
         return wanted(broker, session, ask.document)
@@ -104,7 +117,8 @@ def answer(broker: Broker, session: Session, ask: Ask) -> dict[str, Any]:
 def _answer(broker: Broker, ask: Ask) -> dict[str, Any]:
     match ask.what:
         case "state":
-            return state(broker, with_router=bool(ask.document.get("router")), with_counts=True)
+            router, counts = bool(ask.document.get("router")), bool(ask.document.get("counts", True))
+            return state(broker, with_router=router, with_counts=counts)
         case "subscriptions":
             return {"subscriptions": counted(broker)}
         case "hop":

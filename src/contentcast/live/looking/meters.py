@@ -81,6 +81,8 @@ class Meters:
         self.delivered: dict[str, Meter] = defaultdict(self._meter)
         self.links: dict[str, Meter] = defaultdict(self._meter)
         self.beats: dict[str, Meter] = defaultdict(self._meter)
+        self.received: dict[str, int] = defaultdict(int)
+        """Events that came from each of the other brokers."""
 
     def _meter(self) -> Meter:
         return Meter(self._began)
@@ -102,10 +104,15 @@ class Meters:
     def link(self, name: str, now: float) -> dict[str, Any]:
         passed, beats = self.links.get(name), self.beats.get(name)
         return {
+            "events_in": self.received.get(name, 0),
             "events_out": passed.events if passed else 0,
             "passing": passed.lately(now) if passed else {"per_s": 0.0},
             "delay": {key: value for key, value in beats.lately(now).items() if key != "per_s"} if beats else {},
         }
+
+    def between_brokers(self) -> dict[str, int]:
+        """Events that came from other brokers and went to them, each counted once for every broker that it went to."""
+        return {"received": sum(self.received.values()), "sent": sum(each.events for each in self.links.values())}
 
     def histograms(self) -> Iterator[tuple[str, str, str, dict[str, Meter]]]:
         """For Prometheus: the name, what it is, the label and the meters."""

@@ -41,6 +41,7 @@ class Witness:
 
     def received(self, sender: str, message: Message) -> None:
         for events in events_of(message):
+            self.meters.received[sender] += len(events)
             self.memory.came(self.clock(), events, sender)
 
     def sent(self, to: str, message: Message, connection: Connection | None) -> None:

@@ -1,0 +1,193 @@
+"""The web page in a real browser: what it shows of live brokers, why, keyboard and phone, and strangers' names as text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import contentcast as cc
+from contentcast.live.broker import Broker
+from contentcast.live.client.watching import Watcher
+from contentcast.web.lookout import Lookout
+from contentcast.web.server import Server, Where
+from contentcast.web.snapshot import Snapshots
+from tests.browser.chromium import BROWSER, Chromium
+from tests.live.stories import TRADE, Net, story, until, wanted_at
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine (on Debian: apt-get install chromium)")
+
+HOSTILE = "<img src=x onerror=\"document.title='stolen'\">"
+
+
+@asynccontextmanager
+async def served(broker: Broker) -> AsyncIterator[Server]:
+    lookout = Lookout(Watcher([str(broker.addresses[0])], follow=True, name="web"), Snapshots(), 0.1, lambda line: None)
+    async with Server(Where.read("127.0.0.1:0"), lookout, {}) as server:
+        yield server
+
+
+async def shows(page: Chromium, script: str) -> None:
+    """The expression becomes true in the page; while what it looks for is not there yet, it is not."""
+
+    async def fact() -> bool:
+        return bool(await page.says(f"(() => {{ try {{ return {script}; }} catch {{ return false; }} }})()"))
+
+    try:
+        await until(fact)
+    except AssertionError:
+        text = await page.says("document.body.innerText")
+        raise AssertionError(f"never true: {script}\n{text}\n{page.complaints}") from None
+
+
+def cells(table: str) -> str:
+    return f"[...document.querySelectorAll('#{table} tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+
+
+@asynccontextmanager
+async def busy_pair(net: Net) -> AsyncIterator[tuple[Broker, Broker]]:
+    """Two brokers, a client with a hostile name and predicate, a hostile space, and events that flow."""
+    a, b, publisher, subscriber = await net.pair()
+    await publisher.declare(cc.Space(HOSTILE, line="string"))
+    await subscriber.subscribe("trades", "price < 120", deliver=lambda event: None)
+    stranger = await net.client(b, name=HOSTILE)
+    quoted = HOSTILE.replace("'", "''")
+    await stranger.subscribe("trades", f"issue = '{quoted}'", deliver=lambda event: None)
+    await wanted_at(a, "b", 2)
+
+    async def pour() -> None:
+        while True:
+            await publisher.publish("trades", [TRADE] * 5)
+            await asyncio.sleep(0.02)
+
+    pouring = asyncio.create_task(pour())
+    try:
+        yield a, b
+    finally:
+        pouring.cancel()
+        await asyncio.gather(pouring, return_exceptions=True)
+
+
+def test_it_shows_the_network_and_strangers_names_are_text(tmp_path: Path) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net, busy_pair(net) as (a, _), served(a) as server, Chromium(tmp_path) as page:
+            await page.open(server.url)
+            await shows(page, "document.querySelectorAll('#network .broker.up').length === 2")
+            await shows(page, f"{cells('brokers')}.map((row) => row[0]).join() === 'a,b'")
+            await shows(page, f"{cells('links')}.some((row) => row[0] === 'a → b' && Number(row[2].replace(',', '')) > 0)")
+            wanted = f"{cells('subscriptions')}.some((row) => row[0] === {HOSTILE!r} && row[3].includes('onerror'))"
+            await shows(page, wanted)
+            await shows(page, f"{cells('spaces')}.some((row) => row[0] === {HOSTILE!r})")
+            assert await page.says("document.title") == "contentcast"
+            assert await page.says("[...document.images].map((each) => each.getAttribute('src')).join()") == "/icon.svg"
+            assert page.complaints == []
+            assert all(each.startswith(server.url) for each in page.asked), page.asked
+
+    told()
+
+
+def test_a_broker_that_goes_is_shown_as_down(tmp_path: Path) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net, busy_pair(net) as (a, b), served(a) as server, Chromium(tmp_path) as page:
+            await page.open(server.url)
+            await shows(page, "document.querySelectorAll('#network .link.up').length === 1")
+            await b.stop()
+            await shows(page, "document.querySelector('#network .broker.down title')?.textContent === 'b: down'")
+            await shows(page, "document.querySelectorAll('#network .link.down').length === 1")
+            await shows(page, "document.getElementById('problems').innerText.includes('broker b: no broker answers')")
+            await shows(page, "document.querySelector('#news').textContent.startsWith('1 of 2 brokers up')")
+
+    told()
+
+
+def test_why_by_keyboard_shows_the_way_and_the_failed_test(tmp_path: Path) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net, busy_pair(net) as (a, _), served(a) as server, Chromium(tmp_path) as page:
+            await page.open(server.url)
+            await shows(page, "document.getElementById('space').options.length === 2")
+            assert await page.says("document.getElementById('space').value") == "trades", "where most is published"
+            await page.says("document.getElementById('event').focus()")
+            await page.command("Input.insertText", text='{"issue": "IBM", "price": 119.5}')
+            await page.key("Tab")
+            assert await page.says("document.activeElement.textContent") == "Ask"
+            await page.key("Enter")
+            await shows(page, "document.getElementById('answer').innerText.includes('It enters at a, and crosses a → b')")
+            said = await page.says("document.getElementById('answer').innerText")
+            assert "1 would get it" in said
+            assert "1 would not" in said
+            assert f"{HOSTILE} at b" in said
+            assert 'and the event has "IBM"' in said
+            assert await page.says("document.querySelectorAll('#network .link.taken, #network .broker.gets').length") == 2
+            await page.says("document.getElementById('event').value = '{'; document.getElementById('question').requestSubmit()")
+            await shows(page, "document.querySelector('#answer .wrong')?.textContent?.startsWith('The event is no JSON')")
+            await page.says("document.querySelector('#subscriptions td button:not([hidden])').click()")
+            await shows(page, "document.getElementById('answer').innerText.includes('It has accepted 0 events.')")
+            assert await page.says("document.title") == "contentcast"
+            assert page.complaints == []
+
+    told()
+
+
+def test_brokers_are_chosen_and_tables_sorted_by_keyboard(tmp_path: Path) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net, busy_pair(net) as (a, _), served(a) as server, Chromium(tmp_path) as page:
+            await page.open(server.url)
+            await shows(page, "document.querySelectorAll('#network .broker').length === 2")
+            await page.says("document.querySelectorAll('#network .broker')[1].focus()")
+            await page.key("Enter")
+            await shows(page, "document.querySelector('#brokers tr.chosen th')?.textContent === 'b'")
+            at = await page.says("snapshot.at")
+            await shows(page, f"snapshot.at !== {at!r}")
+            assert await page.says("document.activeElement.getAttribute('aria-pressed')") == "true", "focus outlives a snapshot"
+            await page.says("document.querySelector('#brokers th button').focus()")
+            await page.key("Enter")
+            await page.key("Enter")
+            assert await page.says("document.querySelector('#brokers th').getAttribute('aria-sort')") == "descending"
+            await shows(page, f"{cells('brokers')}.map((row) => row[0]).join() === 'b,a'")
+
+    told()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(375, False), (375, True), (1280, False), (1280, True)])
+def test_nothing_is_wider_than_the_screen_and_text_stands_out(width: int, dark: bool, tmp_path: Path) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net, busy_pair(net) as (a, _), served(a) as server, Chromium(tmp_path) as page:
+            await page.open(server.url, width=width, dark=dark)
+            await shows(page, "document.querySelectorAll('#subscriptions tbody tr').length === 2")
+            assert await page.says("document.documentElement.scrollWidth") <= width
+            ink, paper = [
+                await page.says(f"getComputedStyle(document.body).{name}.match(/\\d+/g).map(Number)")
+                for name in ("color", "backgroundColor")
+            ]
+            assert abs(sum(ink) - sum(paper)) > 3 * 150
+            assert (sum(paper) < sum(ink)) is dark
+
+    told()
+
+
+def test_complaints_would_be_seen(tmp_path: Path) -> None:
+    """The policy of the page stops a script that got into it, and the test would hear of it."""
+
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a = await net.broker("a")
+            async with served(a) as server, Chromium(tmp_path) as page:
+                await page.open(server.url)
+                await shows(page, "document.querySelectorAll('#network .broker').length === 1")
+                await page.says(
+                    "document.body.insertAdjacentHTML('beforeend', `<img src=x onerror=\"document.title='stolen'\">`)"
+                )
+                await until(lambda: page.complaints)
+                assert "Content Security Policy" in " ".join(page.complaints)
+                assert await page.says("document.title") == "contentcast"
+
+    told()
