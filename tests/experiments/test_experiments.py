@@ -179,7 +179,7 @@ def test_the_overlay_in_miniature(name: str) -> None:
         "figure8": "The copies of a subscription grow with the nodes in mappings 1 and 3, hardly in mapping 2",
         "figure9a": "Most of the gain is there at a period of one publication interval",
         "figure9b": "Discretization cuts the hops of a subscription",
-        "hotspots": "Learnt quantiles take the load off the busiest node when values are skewed (events)",
+        "hotspots": "Learnt quantiles take the load off the busiest node when values are skewed (events, ring in memory)",
         "churn": "Nothing is lost or delivered twice while half of the nodes are replaced",
         "latency": "A notification that goes straight to the subscriber's node saves time",
         "kinds": "Every event meets every subscription that it matches, of whatever kind",

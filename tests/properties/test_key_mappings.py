@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contentcast.language import parse_predicate
 from contentcast.matching import Scan
-from contentcast.model import ContentcastError, EventBatch
+from contentcast.model import Attribute, ContentcastError, EventBatch, Space
 from contentcast.model.predicates.table import PredicateTable
 from contentcast.routing.overlay.mappings import MAPPINGS, KeyMapping, fewer, multiplied, together
 from contentcast.routing.overlay.scales import Scale
@@ -100,6 +100,28 @@ def test_keys_by_columns_are_keys_one_by_one() -> None:
             mine = np.flatnonzero(all_of_them.rows == number)
             pairs = zip(all_of_them.lows[mine].tolist(), all_of_them.highs[mine].tolist(), strict=True)
             assert together(pairs) == mapping.sk(predicate)
+
+
+@pytest.mark.parametrize("bits", [13, 32, 64])
+def test_key_space_split_by_columns_has_the_keys_multiplied_by_hand(bits: int) -> None:
+    space = Space("ints", {name: Attribute("int", low=0, high=1_000_000) for name in ("a1", "a2", "a3")})
+    mapping = KeyMapping("key-space-split", bits).in_space(space)
+    length = bits // 3
+    random = Random(bits)
+    for _ in range(60):
+        named = random.sample(space.names, random.randint(1, 3))
+        lows = {name: random.randrange(900_000) for name in named}
+        highs = {name: low + random.choice([0, 1, 40, 3_000, 100_000]) for name, low in lows.items()}
+        predicate = parse_predicate(space, " AND ".join(f"{each} BETWEEN {lows[each]} AND {highs[each]}" for each in named))
+        places = [
+            mapping.scales[at].of_keys(np.array([lows.get(each, 0), highs.get(each, 1_000_000)])) >> np.uint64(64 - length)
+            for at, each in enumerate(space.names)
+        ]
+        whole = (0, (1 << length) - 1)
+        parts = [
+            [(int(low), int(high))] if each in named else [whole] for each, (low, high) in zip(space.names, places, strict=True)
+        ]
+        assert mapping.sk(predicate) == multiplied(parts, length, bits - 3 * length)
 
 
 def _predicate(generate: Generator, space: object) -> object:
