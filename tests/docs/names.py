@@ -40,6 +40,7 @@ WORLD: Final = frozenset(
         *("Decimal", "Infinity", "decimal", "StructType"),  # types
         *("mapInArrow", "readStream", "writeStream", "yarn", "PYSPARK_SUBMIT_ARGS"),  # Spark
         *("spark.read.format", "spark.sql", "spark.sparkContext.setLogLevel"),  # methods of a Spark session, not of our package
+        "spark.executor.pyspark.memory",  # a setting of Spark
         "Price",  # the language page shows that case counts
     }
 )

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame
 from contentcast.model import EventBatch, Space
 from contentcast.network.topology import Topology
 from contentcast.spark.delivery.one_pass import EVENT
-from contentcast.spark.subscriptions.indexes import Mapped, Prepared
+from contentcast.spark.subscriptions.indexes import Prepared
+from contentcast.spark.subscriptions.mapped import Mapped
 from contentcast.spark.subscriptions.tables import ID, TEXT
 
 LOOKED_AT: Final = 400

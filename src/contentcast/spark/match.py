@@ -17,14 +17,16 @@ from typing import Final, Unpack
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, NumericType, StringType, StructType, TimestampType
 
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.model.events.intake import How
 from contentcast.model.space import Space
 from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.ingest import Ingested, ingest
-from contentcast.spark.subscriptions.indexes import FOLLOWED, Mapped, Prepared, Subscriptions, prepare
+from contentcast.spark.subscriptions.indexes import FOLLOWED, Prepared, Subscriptions, prepare
+from contentcast.spark.subscriptions.mapped import Mapped
 from contentcast.spark.subscriptions.shards import ONE, key_values, visits
 from contentcast.spark.subscriptions.tables import ID, TEXT, has_clash, spark_schema
 
@@ -33,6 +35,7 @@ PAIRS_IN_LISTS: Final = 1 << 18
 """How many ids one piece holds when each event has a list of them: 2 MB, which stay in the caches on their way to Java."""
 LIST: Final = "subscriptions"
 SHARD: Final = "contentcast shard"
+HASHED: Final = (NumericType, StringType, BooleanType, TimestampType)
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -191,4 +194,13 @@ def _sharded(read: Ingested, prepared: Prepared, join: Join, schema: StructType)
 
     with_shard = spark_schema(pa.schema([*schema_out, pa.field(SHARD, pa.int32())]))
     scattered = map_arrow(read.raw, scatter, with_shard)
-    return map_arrow(scattered.repartition(prepared.shards.count, SHARD), gather, schema)
+    # Each shard has a task for every core, because most events may be of one value. The tasks of a shard come one after
+    # another, so that few shards are in memory at a time.
+    cores = read.raw.sparkSession.sparkContext.defaultParallelism
+    part = F.col(f"`{SHARD}`") * cores + F.pmod(F.xxhash64(*_plain(scattered)), F.lit(cores))
+    return map_arrow(scattered.repartitionById(prepared.shards.count * cores, part.cast("int")), gather, schema)
+
+
+def _plain(events: DataFrame) -> list[str]:
+    """Columns that Spark can hash. Not by an event's position: a task that is run again may get events in another order."""
+    return [f"`{each.name}`" for each in events.schema.fields if isinstance(each.dataType, HASHED)]

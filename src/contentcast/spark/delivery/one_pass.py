@@ -33,7 +33,8 @@ from pyspark.sql.types import BinaryType, StructType
 from contentcast.network.topology import Topology
 from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.delivery.deliver import BROKER, OURS, SUBSCRIBER
-from contentcast.spark.subscriptions.indexes import PAIRS_AT_A_TIME, Mapped, Prepared
+from contentcast.spark.subscriptions.indexes import Prepared
+from contentcast.spark.subscriptions.mapped import PAIRS_AT_A_TIME, Mapped
 from contentcast.spark.subscriptions.tables import ID, spark_schema
 
 Ints = npt.NDArray[np.int64]

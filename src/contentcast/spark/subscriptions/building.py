@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -17,7 +18,7 @@ import contentcast as cc
 from contentcast.language import parse_many
 from contentcast.model.errors import ContentcastError
 from contentcast.model.space import Space
-from contentcast.spark.subscriptions.shards import ONE, Shards, split
+from contentcast.spark.subscriptions.shards import ONE, Shards, split, take_rows
 from contentcast.spark.subscriptions.tables import ID, REFUSED, Checked
 
 IDS_ALONE: Final = pa.schema([pa.field(ID, pa.int64())])
@@ -43,11 +44,16 @@ def build(space: Space, shards: Shards, checked: Checked, path: Callable[[str], 
         for shard, (rows, refused) in enumerate(split(space, checked.texts, shards)):
             errors |= refused
             index = cc.MatchIndex(space)
-            index.add_many(rows, checked.texts.take(pa.array(rows)))
+            index.add_many(rows, take_rows(checked.texts, rows))
             index.save(path(f"index-{shard}"))
+    return file_columns(shards, checked, errors, path)
+
+
+def file_columns(shards: Shards, checked: Checked, errors: dict[int, ContentcastError], path: Callable[[str], Path]) -> int:
+    """All files but the indexes, the description last; returns how many rows were refused."""
     refused_rows = checked.refuse(errors)
-    _write(path("columns"), checked.columns)
-    _write(path("refused"), refused_rows)
+    write_table(path("columns"), checked.columns)
+    write_table(path("refused"), refused_rows)
     _describe(path("about"), About(shards))
     return int(refused_rows.num_rows)
 
@@ -55,7 +61,7 @@ def build(space: Space, shards: Shards, checked: Checked, path: Callable[[str], 
 def file_index(index: cc.MatchIndex, path: Callable[[str], Path]) -> None:
     """The files of an index that somebody else built; it has ids and no columns."""
     index.save(path("index-0"))
-    _write(path("refused"), REFUSED.empty_table())
+    write_table(path("refused"), REFUSED.empty_table())
     _describe(path("about"), About(by_row=False))
 
 
@@ -64,18 +70,18 @@ def read_about(path: Path) -> About:
 
 
 def _describe(path: Path, about: About) -> None:
-    _replace(path, lambda part: part.write_bytes(msgspec.json.encode(about)))
+    replace_file(path, lambda part: part.write_bytes(msgspec.json.encode(about)))
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def write_table(path: Path, table: pa.Table) -> None:
     def write(part: Path) -> None:
         with pa.ipc.new_file(part, table.schema) as file:
             file.write_table(table)
 
-    _replace(path, write)
+    replace_file(path, write)
 
 
-def _replace(path: Path, write: Callable[[Path], Any]) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}")  # processes of several hosts may have one number
     write(part)
     part.replace(path)

@@ -25,22 +25,35 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark import SparkFiles, TaskContext
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import contentcast as cc
 from contentcast.model.errors import ContentcastError
 from contentcast.model.space import Space
-from contentcast.spark.subscriptions.building import IDS_ALONE, build, file_index, read_about
-from contentcast.spark.subscriptions.shards import ONE, Ints, Shards, choose_shards, key_values, visitors
-from contentcast.spark.subscriptions.tables import ID, TEXT, FileTable, Followed, SubscriptionTable, check_table, read_table
+from contentcast.spark.cluster.room import room_for_index
+from contentcast.spark.subscriptions.building import IDS_ALONE, build, file_index
+from contentcast.spark.subscriptions.building_on_workers import build_on_workers, can_build
+from contentcast.spark.subscriptions.choosing import choose_shards
+from contentcast.spark.subscriptions.mapped import Mapped
+from contentcast.spark.subscriptions.shards import ONE, Shards
+from contentcast.spark.subscriptions.tables import (
+    ID,
+    TEXT,
+    Checked,
+    FileTable,
+    Followed,
+    SubscriptionTable,
+    check_table,
+    read_table,
+)
 
 VERSIONS_KEPT: Final = 3
 """A task of the micro-batch before may still be run again with the version it had."""
@@ -48,8 +61,6 @@ MICRO_BATCHES_KEPT: Final = 100
 """For so many it is remembered which version they took; only the last can ever be run again."""
 VERSIONS_MAPPED: Final = 8
 """Of all tables that a worker process keeps open."""
-PAIRS_AT_A_TIME: Final = 1 << 22
-"""In one piece; sorted and written as one row group by `one_pass`, where a task holds some 200 MB of them."""
 BATCH_ID, QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 """Under which names Spark tells the tasks of a stream who they are."""
 
@@ -126,7 +137,14 @@ class Prepared:
         checked = check_table(self.follows.read())
         if checked.columns.schema != self.added:
             raise ContentcastError("its columns are not those with which the stream began; start the stream anew")
-        build(self.space, self.shards, checked, partial(self.path, version))
+        self.build(checked, version)
+
+    def build(self, checked: Checked, version: str) -> int:
+        """The files of a version, by the workers if they can; returns how many rows were refused."""
+        path, spark = partial(self.path, version), SparkSession.getActiveSession()
+        if spark is not None and (self.shared or _on_this_machine(spark)) and can_build(spark, self.shards, len(checked.texts)):
+            return build_on_workers(spark, self.space, self.shards, checked, path)
+        return build(self.space, self.shards, checked, path)
 
     def publish(self, version: str) -> None:
         part = self.current.with_suffix(f".{os.getpid()}")
@@ -196,87 +214,6 @@ class Prepared:
         return pin.read_text()
 
 
-class Mapped:
-    """One version's files, mapped into this process when they are first used."""
-
-    def __init__(self, prepared: Prepared, version: str) -> None:
-        self._prepared, self._version = prepared, version
-        self._indexes: dict[int, cc.MatchIndex] = {}
-        self.about = read_about(self._find("about"))
-
-    def _find(self, what: str) -> Path:
-        path = self._prepared.path(self._version, what)
-        if path.exists():
-            return path
-        copied = Path(SparkFiles.get(path.name))
-        if copied.exists():
-            return copied
-        raise ContentcastError(
-            f"this worker sees neither {path} nor a copy of it; prepare into a folder= that all workers share"
-        )
-
-    def index(self, shard: int = 0) -> cc.MatchIndex:
-        if shard not in self._indexes:
-            self._indexes[shard] = cc.MatchIndex.load(self._find(f"index-{shard}"))
-        return self._indexes[shard]
-
-    def found(self, events: pa.RecordBatch | pa.Table, *, most_pairs: int) -> Iterator[tuple[Ints, Ints]]:
-        """Events (their rows) and what the index found for them, in pieces; from each shard only for those that visit it.
-
-        No shuffle: all shards are mapped in this process, and the system keeps in memory what there is room for.
-        """
-        if self.about.shards == ONE:
-            for pairs in self.index().match_stream(events, most_pairs=most_pairs, unknown="ignore"):
-                yield pairs["event"].to_numpy(), pairs["subscription"].to_numpy()
-            return
-        for shard, rows in enumerate(visitors(key_values(events, self.about.shards), self.about.shards)):
-            if len(rows):
-                mine = events.take(pa.array(rows))
-                for pairs in self.index(shard).match_stream(mine, most_pairs=most_pairs, unknown="ignore"):
-                    yield rows[pairs["event"].to_numpy()], pairs["subscription"].to_numpy()
-
-    def found_at_once(self, events: pa.RecordBatch | pa.Table) -> tuple[Ints, Ints]:
-        """As `found`, all together, in the order of the events."""
-        pieces = [(np.zeros(0, np.int64), np.zeros(0, np.int64)), *self.found(events, most_pairs=PAIRS_AT_A_TIME)]
-        rows, ids = (np.concatenate(each) for each in zip(*pieces, strict=True))
-        if self.about.shards != ONE:
-            order = np.argsort(rows, kind="stable")
-            rows, ids = rows[order], ids[order]
-        return rows, ids
-
-    def holding(self, found: int) -> cc.MatchIndex | None:
-        """The index, or that of the first shard, which has this subscription."""
-        shards = (self.index(shard) for shard in range(self.about.shards.count))
-        return next((each for each in shards if found in each), None)
-
-    def column(self, name: str, found: pa.Array) -> pa.Array:
-        """One column of the subscriptions that the index found."""
-        if not self.about.by_row or (name == ID and self._ids_are_rows):
-            return found
-        taken = self._columns[name].take(found)
-        return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
-
-    @property
-    def rows(self) -> int:
-        """Of the columns, those included whose predicate cannot be read and which the index does not hold."""
-        return len(self._columns[ID])
-
-    @cached_property
-    def _ids_are_rows(self) -> bool:
-        """Are the subscriptions numbered from 0 on, as the index has them?"""
-        ids = self._columns[ID]
-        return ids.type == pa.int64() and ids.null_count == 0 and np.array_equal(ids.to_numpy(), np.arange(len(ids)))
-
-    @cached_property
-    def _columns(self) -> dict[str, pa.Array | pa.ChunkedArray]:
-        table = pa.ipc.open_file(pa.memory_map(str(self._find("columns")))).read_all()
-        # A take from one array is several times as fast as one from chunks.
-        return {
-            name: column.chunk(0) if column.num_chunks == 1 else column
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        }
-
-
 _MAPPED: Final[dict[tuple[str, str], Mapped]] = {}
 
 
@@ -298,8 +235,8 @@ def prepare(
     `id` and `predicate` name the columns of the table that hold them; in the result the id is called `subscription`.
 
     Above 8,000,000 they are split into shards and events are shuffled to them; `shards` and `shard_key` override how many and
-    by which attribute. `folder`: one that driver and workers share; without it the files lie in a temporary one and are copied
-    to the workers of a cluster.
+    by which attribute. `folder`: one that driver and workers share, where workers build the shards; without it the files lie in
+    a temporary one and are copied to the workers of a cluster.
     """
     if isinstance(subscriptions, Prepared):
         _check_space(subscriptions.space, space)
@@ -322,8 +259,9 @@ def prepare(
         if followed is not None:
             made = replace(made, follows=followed, version=followed.fingerprint())
         checked = check_table(read_table(subscriptions, id, predicate))
-        made = replace(made, added=checked.columns.schema, shards=choose_shards(space, checked.texts, shards, shard_key))
-        refused = build(space, made.shards, checked, partial(made.path, made.version))
+        room = room_for_index(SparkSession.getActiveSession(), len(checked.texts), checked.columns.nbytes)
+        made = replace(made, added=checked.columns.schema, shards=choose_shards(space, checked.texts, shards, shard_key, room))
+        refused = made.build(checked, made.version)
         unread = refused - checked.refused.num_rows
         made = replace(made, count=checked.columns.num_rows - unread, refused_count=refused)
     made.publish(made.version)

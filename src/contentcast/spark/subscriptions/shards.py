@@ -8,6 +8,12 @@ any other lies in one of the shards of the rest. An event visits the one shard o
     event {symbol: 'IBM'}  -> shards 1 and 2               volume > 100                          -> shard 2 (the rest)
     event {}               -> shard 2                      symbol = 'SAP' OR volume > 100        -> shard 2
 
+A value that most subscriptions share would make one shard as large as all. It is hot: it has shards of its own, each with a
+part of its subscriptions, and an event with that value visits all of them.
+
+    symbol = 'IBM' hot in 2 parts: shards 2 and 3          its subscriptions in rows 0, 2, 4 ...  -> shard 2
+    event {symbol: 'IBM'}  -> shards 2, 3 and 4            its subscriptions in rows 1, 3, 5 ...  -> shard 3
+
 Rule: an event meets a subscription in one shard at most, so no pair is found twice; and in one at least, if they match: what
 accepts an event without the attribute, or with values that cannot be listed, is in the rest.
 """
@@ -24,16 +30,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from contentcast.language import parse_many
-from contentcast.model.errors import ContentcastError, nearest
+from contentcast.model.errors import ContentcastError
 from contentcast.model.events.event_batch import flattened
 from contentcast.model.predicates.table import ConstraintColumn, PredicateTable
 from contentcast.model.space import Space
 
 Ints = npt.NDArray[np.int64]
 
-SHARD_FROM: Final = 8_000_000
-"""So many subscriptions are matched by one index, 2.6 GB of it at the 320 bytes that one of the market's takes; more of them
-are split into shards of at most so many."""
 KEY_KINDS: Final = ("string", "int")
 BLOCK_ROWS: Final = 1_000_000
 """Subscriptions parsed at a time while shards are chosen."""
@@ -43,75 +46,81 @@ MOST_VALUES: Final = 64
 
 @dataclass(frozen=True)
 class Shards:
-    """Shards 0 to by_value - 1 are of the key's values, then come those of the rest. `key` is None if all are of the rest."""
+    """Shards 0 to by_value - 1 are of the key's values, then come those of each hot value, then those of the rest.
+
+    `key` is None if all are of the rest. `hot`: the hash of each hot value, and in how many parts its subscriptions lie.
+    """
 
     key: str | None = None
     by_value: int = 0
     rest: int = 1
+    hot: tuple[tuple[int, int], ...] = ()
 
     @property
     def count(self) -> int:
-        return self.by_value + self.rest
+        return self.by_value + sum(parts for _, parts in self.hot) + self.rest
 
 
 ONE: Final = Shards()
-
-
-def choose_shards(space: Space, texts: pa.ChunkedArray, shards: int | None, key: str | None) -> Shards:
-    """As asked for, or by the size of the table; the key is the attribute that most subscriptions pin down."""
-    if shards is not None and shards < 1:
-        raise ContentcastError(f"shards counts from 1, got {shards}")
-    if key is not None and (key not in space or space[key].kind not in KEY_KINDS):
-        keys = [name for name in space.names if space[name].kind in KEY_KINDS]
-        raise ContentcastError(f"{space.name} cannot be sharded by {key!r}{nearest(key, keys, 'by one of')}")
-    wanted = shards if shards is not None else -(-len(texts) // SHARD_FROM)
-    if wanted <= 1:
-        return ONE
-    pinned: dict[str, int] = {name: 0 for name in space.names if space[name].kind in KEY_KINDS}
-    for _, table in _parsed(space, texts):
-        for name in pinned:
-            pinned[name] += int(_pinned_rows(table, name)[0].sum())
-    chosen = key if key is not None else max(pinned, key=lambda name: pinned[name], default=None)
-    if chosen is None or not pinned[chosen]:
-        return Shards(None, 0, wanted)
-    total = max(1, len(texts))
-    rest = min(wanted - 1, -(-wanted * (total - pinned[chosen]) // total)) if pinned[chosen] < total else 0
-    return Shards(chosen, wanted - rest, max(1, rest))  # one for the rest in any case: a later table may have some
 
 
 def split(space: Space, texts: pa.ChunkedArray, shards: Shards) -> Iterator[tuple[Ints, dict[int, ContentcastError]]]:
     """For each shard the rows that lie in it, ascending; with the first of them the errors of all rows that cannot be read."""
     rows: list[list[Ints]] = [[] for _ in range(shards.count)]
     refused: dict[int, ContentcastError] = {}
-    for start, table in _parsed(space, texts):
-        refused |= {start + row: error for row, error in table.refused.items()}
-        usable = np.ones(len(table), np.bool_)
-        usable[list(table.refused)] = False
-        for shard, found in enumerate(_rows_by_shard(table, shards, start)):
-            rows[shard].append(found[usable[found - start]])
+    for start in range(0, len(texts), BLOCK_ROWS):
+        found, errors = split_block(space, texts.slice(start, BLOCK_ROWS), shards, start)
+        refused |= errors
+        for shard, mine in enumerate(found):
+            rows[shard].append(mine)
     for parts in rows:
         yield np.concatenate([np.zeros(0, np.int64), *parts]), refused
         refused = {}
 
 
-def _parsed(space: Space, texts: pa.ChunkedArray) -> Iterator[tuple[int, PredicateTable]]:
-    for start in range(0, len(texts), BLOCK_ROWS):
-        yield start, parse_many(space, texts.slice(start, BLOCK_ROWS), on_error="reject")
+def split_block(
+    space: Space, texts: pa.ChunkedArray, shards: Shards, start: int
+) -> tuple[list[Ints], dict[int, ContentcastError]]:
+    """The same for some rows of the table; `start` is the number of the first."""
+    table = parse_many(space, texts, on_error="reject")
+    usable = np.ones(len(table), np.bool_)
+    usable[list(table.refused)] = False
+    rows = [found[usable[found - start]] for found in _rows_by_shard(table, shards, start)]
+    return rows, {start + row: error for row, error in table.refused.items()}
+
+
+def take_rows(texts: pa.ChunkedArray, rows: Ints) -> pa.ChunkedArray:
+    """Some rows, ascending. Chunk by chunk: Arrow's own `take` may put all chunks together, which 2 GB of text do not allow."""
+    parts, begin = [], 0
+    for chunk in texts.chunks:
+        first, last = np.searchsorted(rows, (begin, begin + len(chunk)))
+        parts.append(chunk.take(pa.array(rows[first:last] - begin)))
+        begin += len(chunk)
+    return pa.chunked_array(parts, texts.type)
 
 
 def _rows_by_shard(table: PredicateTable, shards: Shards, start: int) -> Iterator[Ints]:
     if shards.key is None:
         pinned, rows, hashes = np.zeros(len(table), np.bool_), np.zeros(0, np.int64), np.zeros(0, np.int64)
     else:
-        pinned, rows, hashes = _pinned_rows(table, shards.key)
+        pinned, rows, hashes = pinned_rows(table, shards.key)
+    cold = ~_is_hot(hashes, shards)
     for shard in range(shards.by_value):
-        yield np.unique(rows[hashes % shards.by_value == shard]) + start
+        yield np.unique(rows[cold & (hashes % shards.by_value == shard)]) + start
+    for value, parts in shards.hot:
+        mine = np.unique(rows[hashes == value]) + start
+        for part in range(parts):
+            yield mine[mine % parts == part]
     others = np.flatnonzero(~pinned) + start
     for shard in range(shards.rest):
         yield others[others % shards.rest == shard]
 
 
-def _pinned_rows(table: PredicateTable, key: str) -> tuple[npt.NDArray[np.bool_], Ints, Ints]:
+def _is_hot(hashes: Ints, shards: Shards) -> npt.NDArray[np.bool_]:
+    return np.isin(hashes, [value for value, _ in shards.hot])
+
+
+def pinned_rows(table: PredicateTable, key: str) -> tuple[npt.NDArray[np.bool_], Ints, Ints]:
     """Which predicates accept only listed values of the key; and of those (row, hash of a value) for each value."""
     conjunctions = np.bincount(table.predicate_of, minlength=len(table))
     column = table.columns.get(key)
@@ -133,7 +142,7 @@ def _values_of(column: ConstraintColumn) -> tuple[Ints, Ints, Ints]:
         single &= column.first == column.last
         hashes.append(hash_ints(column.first[single]))
     else:
-        hashes.append(_hash_each(column.values)[column.code[single]])
+        hashes.append(hash_texts(column.values)[column.code[single]])
     of.append(column.conjunction[single])
     listed = [column.conjunction[single]]
     for number, constraint in enumerate(column.others):
@@ -142,7 +151,7 @@ def _values_of(column: ConstraintColumn) -> tuple[Ints, Ints, Ints]:
             continue
         mine = column.conjunction[column.other == number]
         listed.append(mine)
-        each = hash_ints(np.array(values, np.int64)) if column.kind.name == "int" else _hash_each(pa.array(values))
+        each = hash_ints(np.array(values, np.int64)) if column.kind.name == "int" else hash_texts(pa.array(values))
         of.append(np.repeat(mine, len(each)))
         hashes.append(np.tile(each, len(mine)))
     return np.concatenate(of), np.concatenate(hashes), np.unique(np.concatenate(listed))
@@ -162,9 +171,13 @@ def visitors(values: pa.Array, shards: Shards) -> Iterator[Ints]:
     """For each shard the rows of the events that visit it, ascending; `values` are those of `key_values`."""
     if shards.by_value:
         with_value = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        where = _hash_column(values.take(pa.array(with_value))) % shards.by_value
+        hashes = _hash_column(values.take(pa.array(with_value)))
+        where = np.where(_is_hot(hashes, shards), -1, hashes % shards.by_value)
         for shard in range(shards.by_value):
             yield with_value[where == shard]
+        for value, parts in shards.hot:
+            for _ in range(parts):
+                yield with_value[hashes == value]
     for _ in range(shards.rest):
         yield np.arange(len(values))
 
@@ -194,10 +207,10 @@ def _hash_column(values: pa.Array) -> Ints:
         return hash_ints(values.to_numpy(zero_copy_only=False))
     encoded = values.dictionary_encode()
     codes: Ints = encoded.indices.to_numpy(zero_copy_only=False)
-    return _hash_each(encoded.dictionary)[codes]
+    return hash_texts(encoded.dictionary)[codes]
 
 
-def _hash_each(texts: pa.Array) -> Ints:
+def hash_texts(texts: pa.Array) -> Ints:
     """CRC-32 of the UTF-8 bytes: the same in every process, which Python's own hash is not."""
     found: Any = [zlib.crc32(each) for each in texts.cast(pa.binary()).to_pylist()]
     return np.array(found, np.int64)
