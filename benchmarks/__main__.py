@@ -50,7 +50,10 @@ def main(words: list[str] | None = None) -> int:
     told.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(BENCHMARKS)} (all)")
     told.add_argument("--quick", action="store_true", help="small sizes and few rounds, to see that it works")
     told.add_argument("--out", type=Path, help=f"where NAME.json and NAME.md go ({KEPT}; {TRIED} with --quick)")
+    told.add_argument("--part", help="of the benchmark cluster: only kafka, workers, index, skew or large")
     asked = told.parse_args(words)
+    if asked.part and asked.names != ["cluster"]:
+        told.error("--part goes with the benchmark cluster alone")
     unknown = [name for name in asked.names if name not in BENCHMARKS]
     if unknown:
         told.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
@@ -61,12 +64,14 @@ def main(words: list[str] | None = None) -> int:
     for name in asked.names or BENCHMARKS:
         if name not in ("cold", "compiling", "processors"):  # these see to it themselves
             machine.wait_for_kernels()
-        benchmark = _find(name)
+        benchmark, out = _find(name), asked.out or (TRIED if asked.quick else KEPT)
         with progress.status(name) as status:
             options = {"say": status.update} if name in ("matching", "draws", "processors", "updates") else {}
+            if asked.part:
+                options = {"part": asked.part, "kept": out}
             result = benchmark.run(asked.quick, **options)
         result.show(console)
-        for path in result.write(asked.out or (TRIED if asked.quick else KEPT)):
+        for path in result.write(out):
             console.print(f"written: {path}", highlight=False)
     return 0
 

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 import contentcast as cc
+from contentcast.cli import app
 from contentcast.spark.cluster import standalone
 from contentcast.spark.cluster.standalone import Cluster
 from contentcast.spark.java import find_java, shim
@@ -54,6 +58,41 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     yield started
     standalone.stop(standalone.read(folder / "spark") or started)
     assert not any(each.runs for each in started.processes)
+
+
+# --- the command
+
+
+def test_a_cluster_is_started_and_stopped_by_one_command(tmp_path: Path) -> None:
+    where = ["--folder", str(tmp_path / "mine")]
+
+    def told(*words: str) -> Result:
+        return CliRunner().invoke(app, ["cluster", *words, *where])
+
+    assert told("status").exit_code == 2
+    up = told("up", "--workers", "1", "--memory", "512m")
+    try:
+        assert up.exit_code == 0, up.output
+        assert told("status").stdout == up.stdout
+        started = standalone.read(tmp_path / "mine")
+        assert started is not None
+        assert up.stdout == f"{started.url}\n"
+        assert [(each["cores"], each["memory"]) for each in started.alive()] == [(1, 512)]
+        second = told("up")
+        assert (second.exit_code, "is up at" in second.stderr) == (2, True)
+    finally:
+        down = told("down")
+    assert down.exit_code == 0, down.output
+    assert not any(each.runs for each in started.processes)
+    assert not (tmp_path / "mine" / "worker-1" / "work").exists()
+
+
+def test_the_archive_for_spark_submit_holds_contentcast(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["cluster", "package", "--out", str(tmp_path / "contentcast.tar.gz")])
+    assert ended.exit_code == 0, ended.output
+    assert "--archives" in ended.stdout
+    with tarfile.open(tmp_path / "contentcast.tar.gz") as archive:
+        assert {"contentcast/__init__.py", "contentcast/spark/match.py"} <= set(archive.getnames())
 
 
 @pytest.fixture(scope="module")
