@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from contentcast.cli import app
 from contentcast.commands.shared.outputs import check_apart
+from contentcast.commands.shared.overheard import leave_out
 from contentcast.files.appearing import appearing
 from contentcast.model import ContentcastError, Space
 
@@ -160,6 +162,18 @@ def test_ctrl_c_while_java_starts_leaves_no_java_and_says_nothing() -> None:
     finally:
         for each in processes(running.pid):
             os.kill(each, signal.SIGKILL)
+
+
+def test_after_ctrl_c_py4j_says_nothing_of_connections_that_java_has_closed() -> None:
+    """It wrote a traceback, BrokenPipeError, when a thread ended behind the Java that it had talked to."""
+    py4j = logging.getLogger("py4j")
+    before = py4j.level
+    try:
+        assert logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
+        leave_out()
+        assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
+    finally:
+        py4j.setLevel(before)
 
 
 def test_a_stream_that_was_killed_while_it_started_can_be_started_again(spark: SparkSession) -> None:

@@ -8,6 +8,7 @@ Rule: it is left out after Ctrl-C and beside a line of ours that says the cause;
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import sys
@@ -45,7 +46,8 @@ class _Closing(ExitStack):
 
 
 def leave_out() -> None:
-    """What is held back is never shown, nor what comes after."""
+    """What is held back is never shown, nor what comes after; nor what py4j says of connections that Java has closed."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     for each in _HEARD:
         each.hold(inf)
 
