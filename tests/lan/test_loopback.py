@@ -12,6 +12,7 @@ import pytest
 import contentcast as cc
 from contentcast.language import advertisement
 from contentcast.live.datagrams import DatagramError, Interface, Receiver, Sender
+from contentcast.live.lan import reach
 from contentcast.live.lan import server as lan_server
 from contentcast.live.lan.options import LanError, LanOptions
 from contentcast.live.lan.watching import watch
@@ -274,7 +275,7 @@ def test_auto_sends_a_copy_to_each_peer_where_multicast_is_swallowed(
 ) -> None:
     """Each hears itself through the group, but a network between them carries none: seen because peers are heard alone."""
     sending = Sender.send
-    monkeypatch.setattr(lan_server, "PEERS_CHECKED_S", 0.2)
+    monkeypatch.setattr(reach, "PEERS_CHECKED_S", 0.2)
     caplog.set_level(logging.WARNING)
 
     async def story(lan: Lan) -> None:
@@ -368,6 +369,35 @@ def test_groups_of_others_are_not_heard() -> None:
     assert [[bytes(each) for each in one.read()] for one in receivers] == [[b"one"], [b"two"]]
     for each in (*receivers, sender):
         each.close()
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_datagrams_sent_together_come_as_they_were(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than the kernel takes at once; also where it takes only one after the other."""
+    lan, interface = Lan(), Interface()
+    receiver = Receiver(Group.of(f"udp_ipm://239.192.77.1:{lan.port}"), interface)
+    sender = Sender(interface)
+    if refused:
+        monkeypatch.setattr("contentcast.live.datagrams.UDP_SEGMENT", 9999)
+    datagrams = [*(bytes([at]) * 1432 for at in range(100)), b"the last"]
+    sender.send_all(datagrams, ("239.192.77.1", lan.port))
+    assert [bytes(each) for each in receiver.read()] == datagrams
+    assert sender.sent == 101
+    for each in (receiver, sender):
+        each.close()
+
+
+def test_a_batch_that_is_cut_into_several_messages_comes_once() -> None:
+    async def story(lan: Lan) -> None:
+        publisher, other = [await lan.client() for _ in range(2)]
+        got: list[float] = []
+        await other.subscribe("trades", deliver=lambda each: got.append(each["price"]))
+        await heard(publisher)
+        await publisher.publish("trades", trades(5000))
+        await other.until(lambda: len(got) >= 5000)
+        assert got == [float(at) for at in range(5000)]
+
+    run(story)
 
 
 def test_what_the_kernel_drops_is_counted() -> None:

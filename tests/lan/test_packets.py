@@ -95,6 +95,14 @@ def test_the_window_takes_each_number_once(steps: list[int], start: int) -> None
         seen.add(number)
 
 
+def test_copies_to_peers_are_numbered_apart_from_what_goes_to_the_group() -> None:
+    cutter, assembler = Cutter(7), Assembler(G, 1)
+    for _ in range(5):
+        list(cutter.cut(b"to a peer", G, fan_out=True))
+        assert taken(assembler, list(cutter.cut(b"x", G))) == [b"x"]
+    assert assembler.losses.missing == 0
+
+
 def test_numbers_go_round() -> None:
     cutter, assembler = Cutter(7), Assembler(G, 1)
     cutter._numbers[G] = 2**32 - 3

@@ -121,6 +121,14 @@ class Switch:
         """Takes the plug of this computer out of the switch."""
         _ip("-n", f"{self._tag}-sw", "link", "set", f"port{1 + self.computers.index(computer)}", "down")
 
+    def swallow_multicast(self, *computers: str) -> None:
+        """From now on the switch hands no multicast to these, as many clouds and container networks do; what is sent to one
+        computer alone passes."""
+        _ip("-n", f"{self._tag}-sw", "link", "set", "br0", "type", "bridge", "mcast_querier", "0", "mcast_snooping", "0")
+        for computer in computers:
+            port = f"port{1 + self.computers.index(computer)}"
+            _ip("-n", f"{self._tag}-sw", "link", "set", port, "type", "bridge_slave", "mcast_flood", "off")
+
     def mend(self, computer: str) -> None:
         _ip("-n", f"{self._tag}-sw", "link", "set", f"port{1 + self.computers.index(computer)}", "up")
 

@@ -24,6 +24,7 @@ from contentcast.language import advertisement
 from contentcast.live.lan import LanClient, connect_lan
 from contentcast.model import EventBatch, Space
 from contentcast.routing.multicast import Group, MappingSpecification, Row
+from contentcast.warming.background import kernels
 from contentcast.wire import Publish, decode, encode
 from contentcast.wire.encodings.sizes import event_bytes
 
@@ -196,6 +197,7 @@ async def main(told: dict[str, Any]) -> None:
     roles = {"publish": publish, "subscribe": subscribe, "both": both, "change": change}
     control = "udp_ipm://" + str(told["url"]).removeprefix("lan://").partition("?")[0]
     async with connect_lan(told["url"], spaces=[NOTES], mapping=four_rows(control)) as client:
+        await asyncio.to_thread(kernels.wait)
         print(json.dumps(await roles[told["role"]](client, told)), flush=True)
 
 

@@ -85,6 +85,10 @@ class Window:
         if self._highest < 0:
             self._highest, self._seen = number, 1
             return True
+        if number == self._highest + 1:
+            self._seen = (self._seen << 1 | 1) & _MASK
+            self._highest = number
+            return True
         ahead = (number - self._highest) % _NUMBERS
         if 0 < ahead < _HALF:
             self._seen = (self._seen << ahead | 1) & _MASK if ahead < WINDOW else 1

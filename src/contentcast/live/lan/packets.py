@@ -59,8 +59,9 @@ class Cutter:
             raise WireError(
                 f"a message of {len(payload):,} bytes; at most {room * MOST_PARTS:,} go over a group, so send fewer events"
             )
-        first = self._numbers.get(group, 0) + 1
-        self._numbers[group] = (first + parts - 1) % NUMBERS
+        counted = f"{group} alone" if fan_out else group
+        first = self._numbers.get(counted, 0) + 1
+        self._numbers[counted] = (first + parts - 1) % NUMBERS
         flags = (SIGNED if self._key else 0) | (FAN_OUT if fan_out else 0)
         named = bytes([len(group)]) + group.encode() if fan_out else b""
         for part in range(parts):

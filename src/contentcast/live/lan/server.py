@@ -4,8 +4,7 @@
     datagrams come        all that one wake-up brings are put together and decoded, then the router hears them
     a timer is due        the router is woken
 
-Source: Eide et al. 2003, sections 5.1 to 5.4. At the start the control group is probed: a network that swallows multicast is
-noticed and said, and `auto` then sends a copy to each peer.
+Source: Eide et al. 2003, sections 5.1 to 5.4. A network that swallows multicast is noticed and said (`reach`).
 Rule: an event that only clients of this process want never becomes bytes.
 """
 
@@ -24,8 +23,9 @@ import numpy as np
 from contentcast.hosting.perform import How, perform
 from contentcast.hosting.timers import Timers
 from contentcast.live.datagrams import RECEIVE_BUFFER_BYTES, Receiver, Sender
-from contentcast.live.lan.options import LanError, LanOptions
+from contentcast.live.lan.options import LanOptions
 from contentcast.live.lan.packets import Assembler, Cutter
+from contentcast.live.lan.reach import Reach
 from contentcast.model import EventBatch, Space
 from contentcast.routing.contract import (
     Account,
@@ -48,6 +48,8 @@ from contentcast.routing.dice import Dice
 from contentcast.routing.multicast import Group, Multicast
 from contentcast.routing.multicast.streams import Gap
 from contentcast.routing.setup import Setup
+from contentcast.warming.background import kernels
+from contentcast.warming.parts import EVERYTHING
 from contentcast.wire import (
     DeclaredSpaces,
     Message,
@@ -56,17 +58,12 @@ from contentcast.wire import (
     WireError,
     decode,
     encode,
-    message_bytes,
     spaces_of,
 )
 from contentcast.wire.encodings.sizes import event_bytes
 from contentcast.wire.multicast import Ask
 
 HOST: Final = "the LAN server"
-PROBE_S: Final = 0.3
-"""How long the own probe may take to come back through the group."""
-PEERS_CHECKED_S: Final = 1.0
-"""After this long a peer that is heard alone, but not over the group, is behind something that swallows multicast."""
 ASK_EVERY_S: Final = 0.1
 """A sender whose messages cannot be read is asked to tell its spaces at most this often."""
 MESSAGE_BYTES: Final = 32 * 1024
@@ -110,7 +107,7 @@ class LanServer:
         self._waiting: deque[Input] = deque()
         self._handling = self._running = False
         self._asked: dict[str, float] = {}
-        self._heard: dict[str, set[int]] = {"group": set(), "alone": set()}
+        self.reach = Reach(options, self._probe_alone, self._probe_group, self._fan_out)
         self._how: How = {
             SendGroup: self._send_group,
             Join: self._join,
@@ -128,18 +125,19 @@ class LanServer:
         self._sender = Sender(self.options.interface, port=self.options.port)
         self._loop.add_reader(self._sender.socket, self._read_alone)
         self._running = True
+        kernels.ask(EVERYTHING, log.info)  # until they are ready, plain Python answers
         try:
             if self.options.mode == "fanout":
                 self.mode = "fanout"
             else:
                 self._open(self.router.control)
-                await self._probe()
+                own = self._receivers[self.router.control][1].losses
+                if not await self.reach.probe(lambda: own.own > 0):
+                    self.mode = "fanout"
             self.put(Started())
         except BaseException:
             self._close()
             raise
-        if self.options.mode == "auto" and self.options.peers and self.mode == "multicast":
-            self._loop.call_later(PEERS_CHECKED_S, self._check_peers)
         return self
 
     async def stop(self) -> None:
@@ -149,6 +147,7 @@ class LanServer:
 
     def _close(self) -> None:
         self._running = False
+        self.reach.stop()
         for group in list(self._receivers):
             self._leave(Leave(group))
         for handle in self._handles.values():
@@ -156,35 +155,22 @@ class LanServer:
         self._loop.remove_reader(self._sender.socket)
         self._sender.close()
 
-    # --- does multicast work here?
+    # --- whom multicast reaches
 
-    async def _probe(self) -> None:
-        """An empty message to the control group, and one to each peer alone."""
-        control = self.router.control
-        receiver, assembler = self._receivers[control]
-        until = self._loop.time() + PROBE_S
-        while assembler.losses.own == 0 and self._loop.time() < until:
-            self._send_bytes(b"", control)
-            await asyncio.sleep(0.02)
+    def _probe_alone(self) -> None:
+        """An empty message to each peer."""
         for peer in self.options.peers:
-            for datagram in self._cutter.cut(b"", control, fan_out=True):
+            for datagram in self._cutter.cut(b"", self.router.control, fan_out=True):
                 self._sender.send(datagram, peer)
-        if assembler.losses.own:
-            return
-        what = f"multicast does not work on {self.options.interface.address}: a datagram to {receiver.group} did not come back"
-        if self.options.mode == "auto" and self.options.peers:
-            log.warning("%s; sending a copy to each of %d peers", what, len(self.options.peers))
-            self.mode = "fanout"
-            return
-        raise LanError(f"{what}; name the other servers (peer=host:port) for a copy to each, or take another interface")
 
-    def _check_peers(self) -> None:
-        """A peer that reaches this server alone, but not through the group: something between them swallows multicast."""
-        swallowed = self._heard["alone"] - self._heard["group"]
-        if self._running and swallowed and self.mode == "multicast":
-            log.warning("the network swallows multicast: %d peers are heard only alone; sending a copy to each", len(swallowed))
+    def _probe_group(self) -> None:
+        self._send_to_group(b"", self.router.control)
+
+    def _fan_out(self) -> None:
+        if self._running and self.mode == "multicast":
             self.mode = "fanout"
             self.put(TimerFired(Timer("answer")))
+            self._ask("")
 
     # --- inputs
 
@@ -242,13 +228,13 @@ class LanServer:
         receiver, assembler = self._receivers[group]
         take = assembler.take
         came = [whole for data in receiver.read() if (whole := take(data)) is not None]
-        self._heard["group"].update(each.sender for each in came)
+        self.reach.heard_group({each.sender for each in came})
         self._arrive([(each.sender, group, each.payload) for each in came if each.payload])
 
     def _read_alone(self) -> None:
         came = [whole for data in self._sender.read() if (whole := self._alone.take(data)) is not None]
-        self._heard["alone"].update(each.sender for each in came)
-        joined = {self.router.control, *self.router.state()["groups"]} if came else set()
+        self.reach.heard_alone({each.sender for each in came}, {each.sender for each in came if each.payload})
+        joined = {self.router.control, *self.router.groups}
         self._arrive([(each.sender, each.group, each.payload) for each in came if each.payload and each.group in joined])
 
     def _arrive(self, came: list[tuple[int, str, bytes]]) -> None:
@@ -291,25 +277,28 @@ class LanServer:
         message = effect.message
         for space in spaces_of(message):
             self._spaces.declare(space)
-        if not isinstance(message, Publish) or message_bytes(message) <= MESSAGE_BYTES:
+        if not isinstance(message, Publish) or _is_small(message.events):
             self._send_bytes(encode(message), effect.group)
             return
-        for rows in _filled(event_bytes(message.events), MESSAGE_BYTES):
+        for rows in _filled(event_bytes(message.events)):
             part = Publish(message.origin, message.incarnation, message.serial, message.events.slice(rows.start, len(rows)))
             self._send_bytes(encode(part), effect.group)
 
     def _send_bytes(self, payload: bytes, group: str) -> None:
         if self.mode == "fanout":
-            for datagram in self._cutter.cut(payload, group, fan_out=True):
-                for peer in self.options.peers:
-                    self._sender.send(datagram, peer)
-            return
+            datagrams = list(self._cutter.cut(payload, group, fan_out=True))
+            for peer in self.options.peers:
+                self._sender.send_all(datagrams, peer)
+            if not self._receivers:
+                return
+        self._send_to_group(payload, group)
+
+    def _send_to_group(self, payload: bytes, group: str) -> None:
         address = self._addresses.get(group)
         if address is None:
             parsed = Group.of(group)
             address = self._addresses[group] = (str(parsed.address), parsed.port)
-        for datagram in self._cutter.cut(payload, group):
-            self._sender.send(datagram, address)
+        self._sender.send_all(list(self._cutter.cut(payload, group)), address)
 
     def _deliver(self, effect: Deliver) -> None:
         events, hands, subscribers = effect.events, self.hands, effect.subscribers
@@ -317,8 +306,9 @@ class LanServer:
             for who in effect.who.tolist():
                 hands[subscribers[who]](events)
             return
-        for who in np.unique(effect.who).tolist():
-            rows = effect.rows[effect.who == who]
+        single = int(effect.who[0]) if (effect.who == effect.who[0]).all() else None
+        for who in np.unique(effect.who).tolist() if single is None else (single,):
+            rows = effect.rows if single is not None else effect.rows[effect.who == who]
             hands[subscribers[who]](events if len(rows) == len(events) else events.take(rows))
 
     def _set_timer(self, effect: SetTimer) -> None:
@@ -361,6 +351,7 @@ class LanServer:
             "name": self.name,
             "at": time.time(),
             "mode": self.mode,
+            **self.reach.state(),
             "interface": self.options.interface.address,
             "signed": self.options.key is not None,
             "datagrams": {"sent": self._sender.sent, "refused": self._sender.refused, "groups": groups},
@@ -369,9 +360,15 @@ class LanServer:
         }
 
 
-def _filled(sizes: Any, room: float) -> list[range]:
-    """Rows one after the other into messages: as many as fit into each, at least one."""
+def _is_small(events: EventBatch) -> bool:
+    """Do these events surely fit into one message? Told by what they take in memory, which is at hand."""
+    return int(events.records.nbytes) + 8 * len(events) <= MESSAGE_BYTES
+
+
+def _filled(sizes: Any) -> list[range]:
+    """Rows one after the other into messages of about the same size, at least one into each."""
     ends = np.cumsum(sizes)
+    room = ends[-1] / -(-ends[-1] // MESSAGE_BYTES)
     found: list[range] = []
     begin = 0
     while begin < len(ends):

@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.matching.search_tree import SearchTree
+from contentcast.match_index import MatchIndex
 from contentcast.model import Advertisement, EventBatch, Predicate, Space, covers, overlaps
 from contentcast.routing.multicast.groups import Group, MappingError
 
@@ -111,14 +111,17 @@ class MappingSpecification:
     def ways(self, events: EventBatch) -> list[Way]:
         """The groups of these events, each event once."""
         first = self.first(events)
+        if len(first) and (first == first[0]).all():
+            return [self._way(int(first[0]), np.arange(len(first)), events.space)]
         ways = []
         for number in np.unique(first).tolist():
-            rows = np.flatnonzero(first == number)
-            if number < 0:
-                ways.append(Way(rows, self.other(events.space), False))
-            else:
-                ways.append(Way(rows, self.rows[number].group, self.rows[number].quality == RELIABLE))
+            ways.append(self._way(number, np.flatnonzero(first == number), events.space))
         return ways
+
+    def _way(self, number: int, rows: Ints, space: Space) -> Way:
+        if number < 0:
+            return Way(rows, self.other(space), False)
+        return Way(rows, self.rows[number].group, self.rows[number].quality == RELIABLE)
 
     # --- what is received
 
@@ -153,16 +156,17 @@ class _Table:
         self.space = space
         self.predicates = [(number, _present(row.filter, space)) for number, row in enumerate(rows) if _is_of(row, space)]
         self.union = Predicate.of(space, [part for _, each in self.predicates for part in each.conjunctions])
-        self._tree = SearchTree(space)
+        # Not a search tree, which codes every event for each level: 287 us for 100 events and four rows, the index 34 us.
+        self._index = MatchIndex(space)
         for number, predicate in self.predicates:
-            self._tree.add(number, predicate)
+            self._index.add(number, predicate)
 
     def first(self, events: EventBatch) -> Ints:
         found = np.full(len(events), -1, np.int64)
         if self.predicates and len(events):
-            matches = self._tree.match_batch(events)
-            some = np.flatnonzero(np.diff(matches.offsets))
-            found[some] = matches.ids[matches.offsets[some]]  # ids ascend within each event
+            offsets, numbers = self._index.match_offsets(events)
+            some = np.flatnonzero(np.diff(offsets))
+            found[some] = numbers[offsets[some]]  # they ascend within each event
         return found
 
 

@@ -15,6 +15,7 @@ Rule: an event that only clients of this server want becomes no message; an even
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 import numpy as np
@@ -251,13 +252,15 @@ class Multicast:
             return served
         wanted = publish if len(rows) == len(publish.events) else publish.take(rows)
         owner = np.repeat(np.arange(len(rows)), asked[rows])
+        is_asked_reliable = RELIABLE in audience.subscribers[0]
         mapping = self.agreement.sending()
         ways = mapping.ways(wanted.events) if mapping else [Way(np.arange(len(rows)), self.control, False)]
         for way in ways:
             mine = found.rows[np.isin(owner, way.rows)] if len(ways) > 1 else found.rows
             part = wanted if len(way.rows) == len(rows) else wanted.take(way.rows)
             self.traffic.sent(way.group, len(part.events))
-            if way.reliable or RELIABLE in audience.names[mine] or self.promised.any_of(part.events):
+            asked_reliable = is_asked_reliable and RELIABLE in audience.names[mine]
+            if way.reliable or asked_reliable or self.promised.any_of(part.events):
                 owed = [self.members.life(audience.origins[at]) for at in np.unique(audience.origin[mine]).tolist()]
                 served += self.streams.send(way.group, part, owed, now)
             else:
@@ -332,6 +335,11 @@ class Multicast:
         return [*effects, self._tell(self._version)] if news else effects
 
     # --- looking inside
+
+    @property
+    def groups(self) -> Iterable[str]:
+        """Those that were joined, besides the control group."""
+        return self._joined.keys()
 
     def sizes(self) -> Sizes:
         mine, theirs = self.local.sizes(), self.members.sizes()

@@ -41,8 +41,8 @@ class Traffic:
         counts = self._of(group)
         counts.received += events
         for effect in effects:
-            if isinstance(effect, Deliver):
-                counts.wanted += len(np.unique(effect.rows))
+            if isinstance(effect, Deliver) and len(effect.rows):
+                counts.wanted += 1 + int(np.count_nonzero(np.diff(effect.rows)))  # they ascend
 
     def _of(self, group: str) -> Counts:
         found = self.groups.get(group)

@@ -55,6 +55,11 @@ class Seen:
             origin.remember(publish.serial, publish.events.ids)
             return publish if len(publish.events) else None
         ids = publish.events.ids.to_numpy()
+        if len(ids) and ids.min() > np.max(
+            before
+        ):  # the next part of a batch that was cut: a fifth of a LAN's receiver without this
+            origin.remember(publish.serial, np.concatenate([before, ids]))
+            return publish
         new = np.flatnonzero(~np.isin(ids, np.asarray(before)))
         origin.remember(publish.serial, np.union1d(before, ids))
         if not len(new):
