@@ -121,6 +121,74 @@ def test_a_parted_lan_works_on_both_sides_and_comes_together() -> None:
     assert sorted(client for client, event in lan.delivered if event == 3) == ["desk-a", "desk-b", "desk-c", "desk-d"]
 
 
+SIX = Topology.of(["a", "b", "c", "d", "e", "f"], [])
+
+
+def of_six(texts: dict[str, str], **more: object) -> World:
+    lan = World(SIX, make_router("multicast", hold_back=True, **more), seed=1, segments=[SegmentPlan()], codec=True)
+    for number, (broker, text) in enumerate(texts.items()):
+        lan.put(broker, wish(number, text, f"desk-{broker}"), at=0.1 * number)
+    lan.run(until=6.0)
+    return lan
+
+
+def silent(lan: World, brokers: str = "abcdef") -> set[str]:
+    return {each for each in brokers if lan.router(each).state().get("held back")}
+
+
+def reaches_all(lan: World, publishers: str, clients: str) -> None:
+    before = len(lan.delivered)
+    for number, publisher in enumerate(publishers):
+        lan.put(publisher, trades(100 * (before + number)), at=lan.now + 0.01 * number)
+    lan.run(until=lan.now + 1.0)
+    counts = Counter(client for client, _ in lan.delivered[before:])
+    assert counts == {f"desk-{each}": len(publishers) for each in clients}
+
+
+def test_what_three_others_tell_is_held_back_and_everybody_still_gets_everything() -> None:
+    """The three with the smallest names tell; b tells more than the others want, and f wants what nobody else does."""
+    lan = of_six({"a": "price < 100", "b": "price < 200", "c": "price < 100", "d": "price < 100", "e": "price < 50"})
+    assert silent(lan) == {"d", "e"}
+    assert lan.router("f").state()["members"]["d"]["wants"] == []
+    for publisher in "abcdef":
+        reaches_all(lan, publisher, "abcde")
+    lan.put("f", wish(9, "price < 300", "desk-f"))
+    lan.run(until=lan.now + 5.0)
+    assert silent(lan) == {"d", "e"}
+    reaches_all(lan, "abcdef", "abcdef")
+
+
+def test_a_want_that_was_held_back_is_told_when_another_leaves() -> None:
+    """At once by all who are in doubt; at the next refresh those whom it does not need keep silent again."""
+    lan = of_six(dict.fromkeys("abcdef", "price < 100"))
+    assert silent(lan) == {"d", "e", "f"}
+    lan.leave("b")
+    lan.run(until=lan.now + 0.1)
+    assert "d" not in silent(lan, "acdef")
+    reaches_all(lan, "acdef", "acdef")
+    lan.run(until=lan.now + 5.0)
+    assert silent(lan, "acdef") == {"e", "f"}
+    lan.put("a", Unsubscribed((0,)))
+    lan.run(until=lan.now + 0.1)
+    assert "e" not in silent(lan, "acdef")
+    reaches_all(lan, "acdef", "cdef")
+
+
+def test_a_want_that_was_held_back_is_told_before_those_who_told_it_are_forgotten() -> None:
+    lan = of_six(dict.fromkeys("abcdef", "price < 100"))
+    for broker in "abc":
+        lan.crash(broker)
+    lan.run(until=lan.now + EXPIRE_AFTER_S - 0.1)
+    assert silent(lan, "def") == set()
+    lan.run(until=lan.now + 3.0)
+    reaches_all(lan, "def", "def")
+
+
+def test_nothing_is_held_back_that_is_wanted_reliably() -> None:
+    lan = of_six(dict.fromkeys("abcdef", "price < 100"), quality="reliable")
+    assert silent(lan) == set()
+
+
 def test_groups_are_left_some_time_after_nobody_needs_them() -> None:
     lan = world(mapping=by_issue("IBM", "SAP"))
     lan.put("b", wish(1, "issue = 'IBM'", "desk"))

@@ -7,7 +7,7 @@
     key         a file with the key that all servers of the LAN share
     insecure    yes: take datagrams from anybody, although the interface is not loopback
     quality     reliable | best effort: what subscriptions ask for that do not say it themselves
-    hold_back   yes: what is wanted is repeated by its number alone; who lacks something asks (see `routing.multicast.members`)
+    hold_back   yes: what three others tell is not told, the rest is repeated by its number (see `routing.multicast.members`)
     broker      where the broker behind the gateway is reached, for durable delivery; unless told, the gateway says it
     token       a file with the token to show to that broker
     authority   the PEM file of who signs its certificate, for contentcasts://

@@ -2,9 +2,9 @@
 
 Source: Eide et al. 2003, sections 4.5 and 5.5. A server tells on the control group what changed, at once, and everything again
 periodically; who was not heard of for EXPIRE_AFTER_S is forgotten, for whatever reason.
-Departs from it in two points. Changes are numbered, so that one that was lost is noticed at the next and asked for. And a
-server that holds back has only the number in its periodic message. (Section 7 wants to avoid repeating what all know; a server
-there keeps silent about what another has told, but then that other one would no longer know who wants its own events.)
+Departs from it in one point: changes are numbered, so that one that was lost is noticed at the next and asked for.
+A server that holds back has only the number in its periodic message, and keeps silent about what others have told (`tellers`,
+announced in section 7, as hosts do in IGMP).
 
     b: Subscribed             Wants(4 > 5, + price < 100)
     c: Received, has 4        c's audience has it
@@ -20,11 +20,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from contentcast.model import Space, SubscriptionBatch
+from contentcast.model import Predicate, Space, SubscriptionBatch, covers
 from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.contract import Changed, Effect, SendGroup, SetTimer, Timer
 from contentcast.routing.dice import Dice
+from contentcast.routing.multicast.mapping import RELIABLE
 from contentcast.routing.parts.interest import Record
 from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.wire.multicast import Ask, MappingKey, Wants
@@ -38,6 +39,13 @@ EXPIRE_AFTER_S: Final = 7.0
 """Three refreshes may be lost."""
 ASK_WITHIN_S: Final = 0.02
 """Who lacks something asks after a random wait of at most this long: the answer to another may bring it before."""
+
+
+MOST_TELLERS: Final = 3
+"""A want that so many others tell need not be told. The publisher may be one of them, since it does not count its own wants;
+another may have just left, unknown to this server. The third is left."""
+HELD_WHILE_S: Final = 4.5
+"""A server whose want was held back tells it when one of those others was not heard for so long: before they are forgotten."""
 
 
 @dataclass(slots=True)
@@ -141,6 +149,19 @@ class Members:
 
     # --- what follows from it
 
+    def tellers(self, predicate: Predicate, before: str, heard_since: float) -> int:
+        """Servers with smaller names that tell something, by best effort, of which this is a part; MOST_TELLERS are enough.
+
+        The names decide, so that no two servers each keep silent because of the other.
+        """
+        count = 0
+        for name, member in self.members.items():
+            if name < before and member.heard_at >= heard_since and not member.lacks and _tells(member, predicate):
+                count += 1
+                if count == MOST_TELLERS:
+                    break
+        return count
+
     def audience(self, space: Space) -> Audience:
         """What the other servers want of this space; an origin is a server, a name the quality that it asks for."""
         return self._audiences.of(space)
@@ -170,3 +191,13 @@ class Members:
                 for name, each in sorted(self.members.items())
             }
         }
+
+
+def _tells(member: Member, predicate: Predicate) -> bool:
+    """What is wanted reliably does not count, nor so what gateways want: they leave each other's wants out."""
+    return any(
+        each.subscriber != RELIABLE and covers(each.predicate, predicate)
+        for _, batch in member.record.blocks
+        if batch.space == predicate.space
+        for each in batch
+    )

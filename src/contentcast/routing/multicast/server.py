@@ -47,7 +47,7 @@ from contentcast.routing.multicast import streams as reliable
 from contentcast.routing.multicast.aggregate import Aggregate, Told, Wish, batches
 from contentcast.routing.multicast.agreement import Agreement
 from contentcast.routing.multicast.mapping import BEST_EFFORT, RELIABLE, MappingSpecification, Quality, Way, everywhere
-from contentcast.routing.multicast.members import ASK, REFRESH_EVERY_S, Members
+from contentcast.routing.multicast.members import ASK, HELD_WHILE_S, MOST_TELLERS, REFRESH_EVERY_S, Members
 from contentcast.routing.multicast.promised import Promised
 from contentcast.routing.multicast.streams import Streams
 from contentcast.routing.multicast.traffic import Traffic
@@ -74,7 +74,9 @@ JOIN_S: Final = 0.05
 
 
 class Multicast:
-    """`quality`: what the clients of this server ask for. `hold_back`: refresh by number alone (see `members`)."""
+    """`quality`: what the clients of this server ask for. `hold_back`: refresh by number alone, and do not tell what enough
+    others tell (see `members`). Who hears reliable messages tells everything: their sender must know for whom they are.
+    """
 
     def __init__(
         self,
@@ -108,6 +110,8 @@ class Multicast:
         self._hold_back = hold_back
         self._refresh_every_s = refresh_every_s
         self._wanted = Aggregate()
+        self._held: set[int] = set()
+        """General wants that are not told, because enough others tell them."""
         self._version = 1
         self._joined: dict[str, float | None] = {}
         """Groups that were joined, and since when no subscription needs them."""
@@ -178,13 +182,14 @@ class Multicast:
         jitter = 0.9 + 0.2 * self.setup.dice.random()  # servers that started together drift apart
         again = SetTimer(REFRESH, now + jitter * self._refresh_every_s, background=True)
         told = [self._tell(self._version)] if self._hold_back else self._tell_all()
-        return [*told, *self._leave(now), *self.agreement.ask(), again]
+        return [*self._review(now), *told, *self._leave(now), *self.agreement.ask(), again]
 
     def _expire(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for name in self.members.expired(now):
             effects += [*self.members.forget(name), *self._forget(name, now)]
-        return [*effects, *(self._settle(now) if effects else ()), *self.members.next_alarm()]
+        follows = [*self._settle(now), *self._reveal(now)] if effects else []
+        return [*effects, *follows, *self.members.next_alarm()]
 
     # --- clients
 
@@ -194,7 +199,36 @@ class Multicast:
         added = () if change.added is None else change.added
         wishes = [(each.id, Wish(each.predicate, self.qualities.get(each.id, self._quality))) for each in added]
         told = self._wanted.change(change.removed or (), wishes)
-        return [*self._join(now), *self._tell_change(told)]
+        self._held.difference_update(told.removed)
+        joined = self._join(now)
+        held = {number for number, wish in told.added.items() if self._is_told_by_others(wish, now)}
+        self._held |= held
+        for number in held:
+            del told.added[number]
+        return [*joined, *self._tell_change(told)]
+
+    def _is_told_by_others(self, wish: Wish, now: float) -> bool:
+        if not self._hold_back or wish.quality == RELIABLE or self.streams.hears:
+            return False
+        return self.members.tellers(wish.predicate, self.broker, now - HELD_WHILE_S) == MOST_TELLERS
+
+    def _reveal(self, now: float) -> list[Effect]:
+        """Tells at once what was held back and is no longer told by enough others."""
+        if not self._held:
+            return []
+        general = self._wanted.general()
+        told = {number: wish for number, wish in general if number in self._held and not self._is_told_by_others(wish, now)}
+        self._held.difference_update(told)
+        return self._tell_change(Told(told))
+
+    def _review(self, now: float) -> list[Effect]:
+        """At each refresh: takes back what by now enough others tell."""
+        if not self._hold_back:
+            return []
+        revealed = self._reveal(now)
+        taken = [n for n, wish in self._wanted.general() if n not in self._held and self._is_told_by_others(wish, now)]
+        self._held.update(taken)
+        return [*revealed, *self._tell_change(Told(removed=taken))]
 
     def _tell_change(self, told: Told) -> list[Effect]:
         if not told:
@@ -204,7 +238,8 @@ class Multicast:
 
     def _tell(self, since: int, told: Told | None = None) -> SendGroup:
         """What this server wants: the whole (`since` 0), what changed, or (`since` the present version) that nothing did."""
-        wishes = self._wanted.general() if since == 0 else () if told is None else told.added.items()
+        everything = (each for each in self._wanted.general() if each[0] not in self._held)
+        wishes = everything if since == 0 else () if told is None else told.added.items()
         removed = () if told is None else tuple(told.removed)
         uses, hears = self.agreement.status()
         wants = Wants(self.setup.incarnation, since, self._version, batches(wishes), removed, uses, hears)
@@ -297,7 +332,8 @@ class Multicast:
             case Publish():
                 return self._serve(message, group, now)
             case Sequenced() | Last():
-                return self._hand_over(*self.streams.hear(sender, group, message, now), group, now)
+                came = self._hand_over(*self.streams.hear(sender, group, message, now), group, now)
+                return [*came, *self._reveal(now)]
             case Wants():
                 return self._hear(sender, message, now)
             case Ask(of, mapping) if of in ("", self.broker):
@@ -319,7 +355,7 @@ class Multicast:
         effects = self.members.hear(sender, wants, now)
         if before[1] and self.members.life(sender) != before:
             effects += self._forget(sender, now)
-        return [*effects, *self._settle(now)] if effects else []
+        return [*effects, *self._settle(now), *self._reveal(now)] if effects else []
 
     def _hear_spaces(self, told: DeclaredSpaces) -> list[Effect]:
         before = self.spaces.named()
@@ -349,6 +385,7 @@ class Multicast:
         return {
             **self.local.state(),
             "told": {number: cast(str, wish.quality) for number, wish in self._wanted.general()},
+            **({"held back": sorted(self._held)} if self._held else {}),
             "groups": sorted(self._joined),
             **self.members.state(),
             **self.agreement.state(),

@@ -130,6 +130,11 @@ class Streams:
         self._outgoing: dict[str, Outgoing] = {}
         self._incoming: dict[tuple[str, str], Incoming] = {}
 
+    @property
+    def hears(self) -> bool:
+        """Does anybody send reliably to a group that was joined here?"""
+        return bool(self._incoming)
+
     # --- out
 
     def send(self, group: str, message: Message, owed: Iterable[Life], now: float) -> list[Effect]:
