@@ -64,6 +64,8 @@ from contentcast.wire.encodings.sizes import event_bytes
 from contentcast.wire.multicast import Ask
 
 HOST: Final = "the LAN server"
+KERNELS_FROM_EVENTS: Final = 1000
+"""A server with so many events wants its kernels. Loading them keeps a short command, as `lan map show`, from its answers."""
 ASK_EVERY_S: Final = 0.1
 """A sender whose messages cannot be read is asked to tell its spaces at most this often."""
 MESSAGE_BYTES: Final = 32 * 1024
@@ -95,6 +97,7 @@ class LanServer:
         """Called after every input: for those who wait for a fact."""
         self._next_event = secrets.randbits(38) << 24
         self._next_number = 0
+        self._events = 0
         self._spaces = SpaceVersions()
         self._loop: asyncio.AbstractEventLoop
         self._sender: Sender
@@ -125,7 +128,6 @@ class LanServer:
         self._sender = Sender(self.options.interface, port=self.options.port)
         self._loop.add_reader(self._sender.socket, self._read_alone)
         self._running = True
-        kernels.ask(EVERYTHING, log.info)  # until they are ready, plain Python answers
         try:
             if self.options.mode == "fanout":
                 self.mode = "fanout"
@@ -195,7 +197,13 @@ class LanServer:
         """The first of so many ids for events. Where a server begins is chance, so that ids of two servers hardly meet."""
         first = self._next_event
         self._next_event += count
+        self._note_events(count)
         return first
+
+    def _note_events(self, count: int) -> None:
+        if self._events < KERNELS_FROM_EVENTS <= self._events + count:
+            kernels.ask(EVERYTHING, log.info)  # until they are ready, plain Python answers
+        self._events += count
 
     def next_number(self) -> int:
         """For a subscription or an advertisement."""
@@ -302,6 +310,7 @@ class LanServer:
 
     def _deliver(self, effect: Deliver) -> None:
         events, hands, subscribers = effect.events, self.hands, effect.subscribers
+        self._note_events(len(effect.rows))
         if len(events) == 1:
             for who in effect.who.tolist():
                 hands[subscribers[who]](events)
