@@ -151,7 +151,7 @@ def _refused_rows(columns: pa.Table, texts: pa.ChunkedArray, rows: pa.Array, rea
 def check_table(table: pa.Table) -> Checked:
     for name in (ID, TEXT):
         if name not in table.column_names:
-            near = nearest(name, table.column_names)
+            near = nearest(name, table.column_names, "they have")
             kind, option = ("int or text", "id") if name == ID else ("text", "predicate")
             raise ContentcastError(
                 f"the subscriptions have no column {name!r}{near}; they need {name} ({kind}), or say which it is: {option}="

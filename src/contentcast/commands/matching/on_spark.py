@@ -135,6 +135,8 @@ class _Job:
         self.out = wanted.out.absolute()  # Java keeps the folder it was started in
         rules = rules_at(wanted.inputs.subscriptions)
         self.prepared: Prepared = prepare(rules, wanted.space, id=wanted.id, predicate=wanted.predicate)
+        self.rules, self.refused = self.prepared.count, self.prepared.refused_count
+        """Of the table as it is now; a stream's table may change."""
 
     def _events(self, **more: Any) -> Any:
         from contentcast.spark.ingest import Tally
@@ -207,7 +209,7 @@ class _Job:
                     status.update(f"{tally.events.value:,} events, {tally.bad.value:,} bad records so far; Ctrl-C stops")
                     if (now := self.prepared.current.read_text()) != version:
                         version = now
-                        self._tell_refused(replace(self.prepared, version=version).refused())
+                        self._tell_changed(replace(self.prepared, version=version))
                     for seen, reason in list(self.prepared.unusable.items()):
                         if seen not in told:
                             told.add(seen)
@@ -220,13 +222,16 @@ class _Job:
             if (failure := query.exception()) is not None:
                 raise failure
 
-    def _tell_refused(self, refused: Any) -> None:
+    def _tell_changed(self, now: Prepared) -> None:
         """The rules have changed while the stream runs: which of them take no part, on standard error and in the table."""
+        refused = now.refused()
+        self.rules, self.refused = len(now.kept_ids()), refused.num_rows
         write_table(refused, self.out / REFUSED)
         if not refused.num_rows:
             say("the rules have changed; all of them take part")
             return
-        say(f"the rules have changed; {refused.num_rows:,} of them refused, see {self.wanted.out / REFUSED}")
+        are = "is" if refused.num_rows == 1 else "are"
+        say(f"the rules have changed; {refused.num_rows:,} of them {are} refused, see {self.wanted.out / REFUSED}")
         for row in refused.slice(0, REFUSED_TOLD).to_pylist():
             say(f"rule {row['subscription']}: {row['reason'].splitlines()[0]}")
 
@@ -245,8 +250,8 @@ class _Job:
         return totals_of(
             events=tally.events.value,
             bad=tally.bad.value,
-            rules=self.prepared.count,
-            refused=self.prepared.refused_count,
+            rules=self.rules,
+            refused=self.refused,
             pairs=None if self.to else pairs,
             took=took,
             out=str(self.wanted.out),

@@ -28,6 +28,7 @@ def distributions_section(facts: Facts) -> str:
     unwanted = (
         f"nobody wants {percent(fan_out[0] / facts.events)} of the events" if fan_out[0] else "somebody wants each of them"
     )
+    half = f"Half of them get {median:,.0f} or fewer. " if median else ""
     events = histogram(_fan_out_bins(fan_out), "subscriptions that match", "events")
     subscriptions = histogram(_rate_bins(rates), "events that match", "subscriptions")
     return (
@@ -35,8 +36,8 @@ def distributions_section(facts: Facts) -> str:
         f'<div><h3>How many subscriptions an event satisfies</h3>{events}<p class="small quiet">A bar counts the events that '
         f"this many subscriptions want: {facts.delivered.matches / facts.events:,.1f} in the mean; {unwanted}.</p></div>"
         f'<div><h3>How many events a subscription gets</h3>{subscriptions}<p class="small quiet">A bar counts '
-        f"the subscriptions that get this many events. Half of them get {median:,.0f} or fewer of {facts.events:,} events; "
-        f"{facts.learnt.plan.idle:,} get none.</p></div></div></section>"
+        f"the subscriptions that get this many of the {facts.events:,} events. {half}{facts.learnt.plan.idle:,} get none.</p>"
+        "</div></div></section>"
     )
 
 

@@ -75,9 +75,10 @@ def _header(facts: Facts) -> str:
         (f"{sum(facts.took_s.values()):,.0f} s", "for the whole job"),
     ]
     shown = "".join(f'<div class="tile"><b>{text(value)}</b><span>{text(name)}</span></div>' for value, name in tiles)
+    why = "" if facts.side_by_side is None else f"<p><b>{text(facts.side_by_side.sentence())}</b></p>"
     return (
-        f'<header><div><h1>{text(facts.feed.title)}</h1><p class="quiet">Every event reaches exactly those who asked for it. '
-        "This page shows what that took: who wanted what, how the brokers could route it, and what each way costs.</p></div>"
+        f'<header><div><h1>{text(facts.feed.title)}</h1>{why}<p class="quiet">Every event reaches exactly those who asked for '
+        "it. This page shows what that took: who wanted what, how brokers could route it, and what each way costs.</p></div>"
         f'<button type="button" class="theme">light / dark</button></header><div class="tiles">{shown}</div>'
     )
 
@@ -97,11 +98,13 @@ def _side_by_side(facts: Facts) -> str:
         else ""
     )
     return (
-        f"<section><h2>All systems side by side</h2><p><b>{text(found.sentence())}</b></p>"
+        "<section><h2>All systems side by side</h2>"
         f'<p class="quiet">The same {found.events:,} events and {found.subscriptions:,} subscriptions through every system, a '
-        "sample, because some take long to tell many subscriptions. <b>flooding</b> is broadcast: every event to every broker. "
-        f"{topics}Messages are copies on links; multicast sends one for all receivers of a LAN. CPU is measured, of all "
-        "brokers together; state is what a broker holds of subscriptions, in the mean. Latency is that of the cost model.</p>"
+        "sample, because some systems take long to tell all brokers of many subscriptions. <b>flooding</b> is broadcast: every "
+        "event to every broker. "
+        f"{topics}A message is a copy of an event on a link; multicast sends one copy to all receivers of a LAN. CPU is the "
+        "measured time of all brokers together. State is the memory that a broker needs for subscriptions, in the mean. "
+        "Latency comes from the cost model.</p>"
         f"<h3>Messages</h3>{bars(messages)}"
         '<p class="small quiet">How often events crossed links until all who want them had them. A short bar is better.</p>'
         f"{plain_table(kinds, cells)}</section>"
