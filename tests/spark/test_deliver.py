@@ -169,7 +169,7 @@ def test_a_driver_that_is_killed_loses_nothing_and_delivers_nothing_twice(spark:
     market = scenario("market", seed=11)
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
-    files, each = 8, 100
+    files, each = 5, 100
     for number in range(files):
         events = pa.Table.from_batches([market.events(each, start=number * each)])
         numbers = pa.array(range(number * each, (number + 1) * each))

@@ -29,7 +29,7 @@ from contentcast.commands.shared.overheard import overhearing
 from contentcast.commands.shared.settings import is_address
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
-from contentcast.progress_lines import lines
+from contentcast.progress_lines import lines, say
 
 if TYPE_CHECKING:
     from contentcast.pipeline.feeds import Feed
@@ -136,7 +136,7 @@ def run(
                 step = _stopping(bar, stopped)
                 with step("start"):
                     feed = _own(spark, told, largest_part) if told is not None else _made(spark, size, scenario, seed)
-                return run_job(spark, feed, folder, names, step, count_steps=steps)
+                return run_job(spark, feed, folder, names, step, count_steps=steps, tell=say)
 
             facts = interruptible(spark, work)
     summary = facts.summary() | {"out": str(folder)}

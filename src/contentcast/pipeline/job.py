@@ -34,6 +34,7 @@ from contentcast import __version__, catalog
 from contentcast.files.appearing import appearing
 from contentcast.hosting.ledger import LATENCY_BINS
 from contentcast.model import ContentcastError
+from contentcast.model.errors import counted
 from contentcast.model.events.records import BAD
 from contentcast.pipeline.examples import Example, examples
 from contentcast.pipeline.feeds import EVENTS_A_TASK, Feed, kept_subscriptions
@@ -121,6 +122,13 @@ class Facts:
     def protocols(self) -> list[dict[str, Any]]:
         return [each.row(self.events, self.least) for each in self.routes.values()]
 
+    def first_results(self) -> str:
+        took = sum(self.took_s.values())
+        return (
+            f"{counted(self.events, 'event')} met {counted(self.subscriptions, 'subscription')}: "
+            f"{counted(self.delivered.matches, 'match', 'matches')} ({took:.0f} s)"
+        )
+
     def summary(self) -> dict[str, Any]:
         matching_s = self.took_s["match and deliver"]
         unwanted = int(self.delivered.fan_out[0]) if self.events else 0
@@ -162,11 +170,19 @@ def job_session(master: str, memory: str | None = None) -> Iterator[SparkSession
 
 
 def run_job(
-    spark: SparkSession, feed: Feed, out: Path, protocols: Sequence[str] | None, step: Step, *, count_steps: bool = False
+    spark: SparkSession,
+    feed: Feed,
+    out: Path,
+    protocols: Sequence[str] | None,
+    step: Step,
+    *,
+    count_steps: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Facts:
     """Runs every step; `out` appears at the end, and replaces what is there. `step(name)` is entered for each.
 
     `count_steps`: routers match with search trees, whose steps the tables and the report then show.
+    `tell`: is given the first results in a line, when all events are matched, which is long before the end.
     """
     from contentcast.pipeline.report import write_report
 
@@ -178,6 +194,7 @@ def run_job(
         work = _Work(spark, facts, folder, step)
         events = work.ingest()
         prepared = work.match(events)
+        tell(facts.first_results())
         work.learn(events)
         work.route(events, prepared, names, count_steps)
         if protocols is None:

@@ -20,6 +20,7 @@ from contentcast.matching.learnt import LearntPlan
 from contentcast.model import ContentcastError, EventBatch, Space
 from contentcast.network.named import network
 from contentcast.network.topology import Topology
+from contentcast.pipeline import side_by_side
 from contentcast.pipeline.feeds import Feed, Files, market_feed, own_feed
 from contentcast.pipeline.job import USUAL, Facts, run_job
 from contentcast.pipeline.side_by_side import SYSTEMS
@@ -44,9 +45,13 @@ class Done:
 
 @pytest.fixture(scope="module")
 def day(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """All systems side by side route a smaller sample than the job does: the slowest takes a minute for that one."""
     out = tmp_path_factory.mktemp("day") / "out"
     feed = market_feed(spark, EVENTS, SUBSCRIPTIONS, SEED)
-    return Done(run_job(spark, feed, out, None, lambda name: nullcontext()), out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(side_by_side, "SUBSCRIPTIONS", 100)
+        patch.setattr(side_by_side, "EVENTS", 400)
+        return Done(run_job(spark, feed, out, None, lambda name: nullcontext()), out)
 
 
 def delivered(spark: SparkSession, out: Path) -> pa.Table:
@@ -195,7 +200,10 @@ def test_a_job_replaces_the_one_before(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_no_event_and_no_subscription_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
-    facts = run_job(spark, market_feed(spark, 0, 0, 0), tmp_path / "out", ["flooding"], lambda name: nullcontext())
+    told: list[str] = []
+    feed = market_feed(spark, 0, 0, 0)
+    facts = run_job(spark, feed, tmp_path / "out", ["flooding"], lambda name: nullcontext(), tell=told.append)
+    assert [each.partition(" (")[0] for each in told] == ["0 events met 0 subscriptions: 0 matches"]
     assert (facts.events, facts.subscriptions, facts.delivered.matches, facts.least) == (0, 0, 0, 0)
     assert (tmp_path / "out" / "report.html").exists()
 
