@@ -120,7 +120,10 @@ class MatchIndex(Subscriptions):
         return rows, ids if called is None else called
 
     def match_offsets(self, events: Events) -> tuple[Ints, npt.NDArray[Any]]:
-        """The same as two plain arrays, the quickest of all: event i satisfies ids[offsets[i] : offsets[i + 1]]."""
+        """The same as two plain arrays, the quickest of all: event i satisfies ids[offsets[i] : offsets[i + 1]].
+
+        The ids of an event come in no order.
+        """
         records = self._checks.records(events, PLAIN)
         offsets = np.zeros(records.num_rows + 1, np.int64)
         if not len(self._cells):

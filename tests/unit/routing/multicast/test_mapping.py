@@ -117,6 +117,23 @@ def test_a_file_that_is_not_there_is_named() -> None:
         load_mapping("nowhere.toml", [TRADES])
 
 
+@pytest.mark.parametrize("events", [1, 100, 2_000])
+def test_an_event_goes_to_the_first_of_many_rows_that_cover_it(events: int) -> None:
+    """The index finds rows by what they test, and so in another order: those with an issue before those with a price alone."""
+    random = Random(events)
+    rows = tuple(
+        row(number, price=f"price >= {random.randint(0, 60)} AND price < {random.randint(40, 100)}", **issue)
+        for number in range(40)
+        for issue in [{"issue": "issue = 'IBM'"} if number >= 20 else {}]
+    )
+    drawn = [
+        {"issue": random.choice(["IBM", "SAP"]), "price": float(random.randint(0, 99)), "volume": 1} for _ in range(events)
+    ]
+    tests = [each.filter.predicate for each in rows]
+    expected = [next((number for number, test in enumerate(tests) if test.accepts(event)), -1) for event in drawn]
+    assert MappingSpecification(rows).first(EventBatch.from_dicts(TRADES, drawn)).tolist() == expected
+
+
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=60)
 def test_a_subscription_joins_the_group_of_every_event_that_it_wants(random: Random) -> None:
