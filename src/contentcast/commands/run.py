@@ -30,6 +30,7 @@ from contentcast.commands.shared.settings import is_address
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
 from contentcast.progress_lines import lines, say
+from contentcast.warming.parts import INDEX
 
 if TYPE_CHECKING:
     from contentcast.pipeline.feeds import Feed
@@ -127,7 +128,12 @@ def run(
         from contentcast.commands.shared.compiled import have_compiled
         from contentcast.pipeline.job import job_session, part_used, run_job
 
-        have_compiled(part_used(names, routes=told is None or told.topology is not None, count_steps=steps))
+        part = part_used(names, routes=told is None or told.topology is not None, count_steps=steps)
+        have_compiled(INDEX)  # what only routers use is compiled when the first results are there
+
+        def tell_first(results: str) -> None:
+            say(results)
+            have_compiled(part)
 
         with _shown() as shown, overhearing(job_session(chosen, memory)) as spark, shown(spark) as bar:
             check_shared(spark, told.events if told is not None else [], folder)
@@ -136,7 +142,7 @@ def run(
                 step = _stopping(bar, stopped)
                 with step("start"):
                     feed = _own(spark, told, largest_part) if told is not None else _made(spark, size, scenario, seed)
-                return run_job(spark, feed, folder, names, step, count_steps=steps, tell=say)
+                return run_job(spark, feed, folder, names, step, count_steps=steps, matched=tell_first)
 
             facts = interruptible(spark, work)
     summary = facts.summary() | {"out": str(folder)}

@@ -177,12 +177,13 @@ def run_job(
     step: Step,
     *,
     count_steps: bool = False,
-    tell: Callable[[str], None] = lambda line: None,
+    matched: Callable[[str], None] = lambda results: None,
 ) -> Facts:
     """Runs every step; `out` appears at the end, and replaces what is there. `step(name)` is entered for each.
 
     `count_steps`: routers match with search trees, whose steps the tables and the report then show.
-    `tell`: is given the first results in a line, when all events are matched, which is long before the end.
+    `matched`: is given the first results in a line, when all events are matched, which is long before the end. What only
+    routing needs can be prepared there.
     """
     from contentcast.pipeline.report import write_report
 
@@ -194,7 +195,7 @@ def run_job(
         work = _Work(spark, facts, folder, step)
         events = work.ingest()
         prepared = work.match(events)
-        tell(facts.first_results())
+        matched(facts.first_results())
         work.learn(events)
         work.route(events, prepared, names, count_steps)
         if protocols is None:

@@ -202,7 +202,7 @@ def test_a_job_replaces_the_one_before(spark: SparkSession, tmp_path: Path) -> N
 def test_no_event_and_no_subscription_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
     told: list[str] = []
     feed = market_feed(spark, 0, 0, 0)
-    facts = run_job(spark, feed, tmp_path / "out", ["flooding"], lambda name: nullcontext(), tell=told.append)
+    facts = run_job(spark, feed, tmp_path / "out", ["flooding"], lambda name: nullcontext(), matched=told.append)
     assert [each.partition(" (")[0] for each in told] == ["0 events met 0 subscriptions: 0 matches"]
     assert (facts.events, facts.subscriptions, facts.delivered.matches, facts.least) == (0, 0, 0, 0)
     assert (tmp_path / "out" / "report.html").exists()
