@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import contentcast as cc
@@ -19,7 +22,7 @@ from contentcast.live.records import OnDisk
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.limits import Limits
 from contentcast.routing.durable.keeping import Keeping
-from tests.live.stories import TRADES, Net, Proxy, knows_space, story, until
+from tests.live.stories import TRADES, Net, Process, Proxy, knows_space, story, until
 
 
 class Durably(Net):
@@ -71,6 +74,26 @@ async def test_an_absent_subscriber_gets_what_was_accepted_meanwhile(tmp_path: P
             assert events.subscription.position == 6
             await publisher.publish("trades", prices(6, 1))
             assert await taken(events, 1) == [6]
+
+
+@story
+async def test_a_publisher_that_was_killed_begins_again_and_nothing_comes_twice(tmp_path: Path) -> None:
+    """`contentcast publish FILE --publisher NAME` is killed between two batches, and the same command is given again."""
+    pq.write_table(pa.Table.from_pylist(prices(0, 40_000)), tmp_path / "day.parquet")
+    async with Durably(tmp_path) as net:
+        a, client = await net.alone()
+        async with client.events("trades", durable="desk-7") as events:
+            words = ["publish", "trades", str(tmp_path / "day.parquet"), "--publisher", "feed", "--broker", str(a.addresses[0])]
+            first = Process(tmp_path, *words, "--rate", "10000")
+            assert await taken(events, 10_000) == list(range(10_000))
+            first.signal(signal.SIGKILL)
+            assert await first.ended() == -signal.SIGKILL
+            again = Process(tmp_path, *words)
+            assert await again.ended() == 0, again.complained()
+            assert again.said() == "40,000 events accepted\n"
+            assert await taken(events, 30_000) == list(range(10_000, 40_000))
+            await client.publish("trades", prices(-1, 1))
+            assert await taken(events, 1) == [-1], "nothing of the file came twice"
 
 
 @story
