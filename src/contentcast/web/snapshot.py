@@ -122,7 +122,7 @@ class Snapshots:
             _ends(name, addresses[address]): reason
             for name, each in told.items()
             for address, reason in each.lost.items()
-            if address in addresses
+            if addresses.get(address, name) != name  # its own address in its list of neighbours is no link
         }
         self._seen |= dict.fromkeys(there, now)
         self._seen = {ends: at for ends, at in self._seen.items() if now - at < KEEP_LINK_S}
@@ -200,7 +200,9 @@ def _read_state(name: str, look: Look, state: Mapping[str, Any], before: Mapping
     ]
     spaces = {
         _text(space): {
-            what: {str(key): _number(value) for key, value in each[what].items()} for what in PASSING if what in each
+            what: {"per_s": 0.0} | {str(key): _number(value) for key, value in each[what].items()}
+            for what in PASSING
+            if what in each
         }
         for space, each in state["by_space"].items()
     }

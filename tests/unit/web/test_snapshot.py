@@ -192,3 +192,17 @@ def test_brokers_have_places_that_stay_and_those_without_a_link_stand_below() ->
 
 def test_a_broker_that_claims_a_link_to_itself_or_to_nobody_draws_none() -> None:
     assert Snapshots().make([look("a", state(1.0, {"a": link(), "": link()}))], 0.0)["links"] == []
+
+
+def test_a_broker_that_has_its_own_address_among_its_neighbours_draws_no_link_and_the_picture_is_there() -> None:
+    told = state(1.0, dialling={"contentcast://127.0.0.1:97": "refused: this is the broker itself"})
+    made = Snapshots().make([look("a", told), look("b", state(1.0))], 0.0)
+    assert made["links"] == []
+    assert [(each["name"], each["status"]) for each in made["brokers"]] == [("a", "up"), ("b", "up")]
+
+
+def test_a_space_whose_times_are_told_without_a_rate_takes_nothing_from_the_others() -> None:
+    one = {"trades": {"published": {"p50_ms": 1.0}}}
+    other = {"trades": {"published": {"per_s": 3.0}}}
+    made = Snapshots().make([look("a", state(1.0, by_space=one)), look("b", state(1.0, by_space=other))], 0.0)
+    assert made["spaces"] == [{"name": "trades", "published_per_s": 3.0, "published_p50_ms": 1.0}]
