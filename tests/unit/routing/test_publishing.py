@@ -54,6 +54,17 @@ def test_what_was_here_before_goes_no_further() -> None:
     assert seen.fresh(Publish("a", 2, 1, events)) is not None, "another life of a begins to count anew"
 
 
+def test_a_part_without_events_may_come_before_the_others() -> None:
+    seen = Seen()
+    events = EventBatch.from_dicts(TRADES, [{"price": 1.0}, {"price": 2.0}], ids=[10, 11])
+    assert seen.fresh(Publish("a", 1, 1, events.take([]))) is None
+    fresh = seen.fresh(Publish("a", 1, 1, events))
+    assert fresh is not None
+    assert fresh.events.ids.to_pylist() == [10, 11]
+    assert seen.fresh(Publish("a", 1, 1, events.take([]))) is None
+    assert seen.fresh(Publish("a", 1, 1, events)) is None
+
+
 def test_memory_of_what_was_here_is_bounded() -> None:
     seen = Seen()
     events = EventBatch.from_dicts(TRADES, [{"price": 1.0}] * 1000)

@@ -55,9 +55,8 @@ class Seen:
             origin.remember(publish.serial, publish.events.ids)
             return publish if len(publish.events) else None
         ids = publish.events.ids.to_numpy()
-        if len(ids) and ids.min() > np.max(
-            before
-        ):  # the next part of a batch that was cut: a fifth of a LAN's receiver without this
+        # The next part of a batch that was cut, and there is nothing to look for: a fifth of a LAN's receiver without this.
+        if len(ids) and len(before) and ids.min() > np.max(before):
             origin.remember(publish.serial, np.concatenate([before, ids]))
             return publish
         new = np.flatnonzero(~np.isin(ids, np.asarray(before)))
