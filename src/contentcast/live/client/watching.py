@@ -155,7 +155,7 @@ class Watcher:
                 known = next((each for each in self._watched if not each.name and set(each.addresses) & set(addresses)), None)
             if known is not None:
                 known.name = known.name or name
-                if known.is_told and known.client is None and known.asking is None:
+                if known.is_told and known.client is None and (known.asking is None or known.asking.done()):
                     known.addresses = addresses  # it may listen elsewhere by now
             elif len(self._watched) < MOST_WATCHED:
                 self._watched.append(_Watched(addresses, name, is_told=True))
