@@ -13,6 +13,7 @@ Rule: whatever is wrong with the question is said to the one who asked.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from contentcast.model import ContentcastError, EventBatch, Space
 
 LIMIT_S: Final = 15.0
 MOST_JUDGED: Final = 200
+ID: Final = re.compile("[0-9]{1,19}")
 
 
 async def answer(
@@ -42,8 +44,8 @@ async def answer(
 
 async def _judge(asked: Mapping[str, Any], brokers: Mapping[str, str], options: dict[str, Any]) -> dict[str, Any]:
     space, wanted = _space(asked), str(asked["subscription"])
-    if not wanted.isdecimal():
-        raise ContentcastError(f"the id of a subscription is a number, got {wanted!r}")
+    if not ID.fullmatch(wanted):
+        raise ContentcastError(f"the id of a subscription is a number of at most 19 digits, got {wanted[:40]!r}")
     async with Tracer(brokers[_entrance(asked, brokers)], **options) as tracer:
         await tracer.open()
         found = await tracer.judge(space, int(wanted))

@@ -170,17 +170,18 @@ class Server:
     async def _why(self, request: web.Request) -> web.Response:
         if request.content_type != "application/json" or not self._is_own(request):
             return _problem(403, "questions are asked by the page of this server, as application/json")
+        try:
+            asked = msgspec.json.decode(await request.read())  # before it is its turn: a body may be long on its way
+        except (msgspec.DecodeError, RecursionError) as reason:
+            return _problem(400, f"the question is no JSON: {reason}")
         if self._asking.locked():
             return _problem(503, "another question is being answered; ask again")
         async with self._asking:
             try:
-                asked = msgspec.json.decode(await request.read())
                 counted = await self._lookout.counted()  # it is of now, and so are the brokers that answer
                 brokers = {look.name: look.url for look in self._lookout.looks if look.name and not look.problem}
                 told = await answer(asked, brokers, counted, self._options)
                 return web.Response(body=as_json(told), content_type=JSON)
-            except msgspec.DecodeError as reason:
-                return _problem(400, f"the question is no JSON: {reason}")
             except ContentcastError as reason:
                 return _problem(400, str(reason))
 

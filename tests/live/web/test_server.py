@@ -210,6 +210,8 @@ async def test_why_says_who_would_get_it_over_which_links_and_the_failed_tests()
         ({"event": {}}, "which space?"),
         ({"space": "trades", "event": {}, "broker": "x"}, "no broker 'x' answers"),
         ({"space": "trades", "subscription": HOSTILE}, "the id of a subscription is a number"),
+        ({"space": "trades", "subscription": "9" * 5000}, "the id of a subscription is a number"),
+        ({"space": "trades", "subscription": "9" * 19}, "no broker has this subscription"),
         ({"space": "trades", "subscription": "7"}, "no broker has this subscription"),
     ],
 )
@@ -224,6 +226,33 @@ def test_a_wrong_question_is_answered_with_what_is_wrong(asked: dict[str, Any], 
                 assert complaint in told["problem"]
 
     told()
+
+
+@story
+async def test_a_question_that_is_long_on_its_way_keeps_nobody_from_asking() -> None:
+    async with Net() as net:
+        a, _ = await net.alone()
+        async with page_of(a) as page:
+            host, port = page.server.url.removeprefix("http://").rstrip("/").split(":")
+            answers, slow = await asyncio.open_connection(host, int(port))
+            head = f"POST /why HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: 99\r\n"
+            slow.write(f"{head}Expect: 100-continue\r\n\r\n".encode())
+            await answers.readuntil(b"100 Continue")  # the server waits for the rest of it
+            await asyncio.sleep(0)
+            status, told = await page.why(space="trades", event={})
+            assert status == 200, told
+            slow.close()
+
+
+@story
+async def test_a_question_that_is_nested_too_deep_is_no_json() -> None:
+    async with Net() as net:
+        a, _ = await net.alone()
+        async with page_of(a) as page:
+            kind = {"Content-Type": "application/json"}
+            async with page.web.post("/why", data=b"[" * 100_000, headers=kind) as answer:
+                assert answer.status == 400
+                assert (await answer.json())["problem"].startswith("the question is no JSON")
 
 
 @story
