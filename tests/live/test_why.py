@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from contentcast.catalog import PROTOCOLS
 from contentcast.commands.live.why import ARRIVES, LEFT_OUT, NO_MATCH, NOT_REACHED, UNKNOWN, WAITS, _ask, _judge, _lines
 from contentcast.commands.live.why_past import LATER_S
 from contentcast.language import parse_predicate
+from contentcast.live.client import tracing
 from contentcast.live.client.tracing import Tracer
 from contentcast.live.looking.judging import never
 from contentcast.live.settings.limits import Limits
@@ -263,3 +265,33 @@ def test_what_keeps_a_predicate_from_events() -> None:
     both = never(parse_predicate(TRADES, "(issue = 'IBM' AND price < 1) OR volume < 5"), events)
     assert both["keeps"] == "price < 1.0 holds for 0 OR volume <= 4 holds for 0 of the last 2 events"
     assert both["tests"][0]["values"] == [119.5, 7.0]
+
+
+@story
+async def test_who_was_reached_over_tls_is_believed_no_address_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each broker that is asked is shown the token, so it goes to nobody in the clear."""
+    dialled: list[str] = []
+
+    class Secured:
+        broker = "a"
+
+        async def __aenter__(self) -> Secured:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
+
+        async def ask(self, what: str, **_: Any) -> dict[str, Any]:
+            told = {"b": ["contentcast://127.0.0.1:2", "contentcasts://127.0.0.1:3"], "c": ["contentcast://127.0.0.1:4"]}
+            return {"addresses": told, "gets": [], "onward": [("b", b"", False), ("c", b"", False)], "links": []}
+
+    def connect(urls: str | Iterable[str], **_: Any) -> Secured:
+        dialled.extend([urls] if isinstance(urls, str) else urls)
+        return Secured()
+
+    monkeypatch.setattr(tracing, "connect", connect)
+    async with Tracer("contentcasts://127.0.0.1:1", token="secret") as tracer:
+        await tracer.open()
+        trace = await tracer.follow("trades", TRADE)
+    assert dialled == ["contentcasts://127.0.0.1:1", "contentcasts://127.0.0.1:3"]
+    assert trace.unreachable == {"c": "nobody knows where c listens with TLS"}

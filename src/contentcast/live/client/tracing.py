@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from contentcast.live.client.client import Client
 from contentcast.live.client.connecting import connect
+from contentcast.live.settings.address import Address, believed, read_addresses
 from contentcast.model import ContentcastError
 
 MOST_MESSAGES: Final = 10_000
@@ -55,7 +56,8 @@ class Tracer(AsyncExitStack):
         super().__init__()
         self._url, self._options = url, options
         self._clients: dict[str, Client] = {}
-        self._addresses: dict[str, list[str]] = {}
+        self._secure = all(each.secure for each in read_addresses(url))
+        self._addresses: dict[str, tuple[Address, ...]] = {}
         self.unreachable: dict[str, str] = {}
 
     async def open(self) -> Client:
@@ -67,10 +69,14 @@ class Tracer(AsyncExitStack):
         if broker not in self._clients:
             addresses = self._addresses.get(broker)
             if not addresses:
-                raise ContentcastError(f"nobody knows where {broker} listens")
-            found = await self.enter_async_context(connect(addresses, reconnect=False, **self._options))
+                over = " with TLS" if self._secure else ""
+                raise ContentcastError(f"nobody knows where {broker} listens{over}")
+            found = await self.enter_async_context(connect(map(str, addresses), reconnect=False, **self._options))
             self._clients[broker] = found
         return self._clients[broker]
+
+    def _learn(self, told: Mapping[str, Any]) -> None:
+        self._addresses.update({name: believed(texts, secure=self._secure) for name, texts in told.items()})
 
     async def follow(self, space: str, event: Mapping[str, Any]) -> Trace:
         first = next(iter(self._clients))
@@ -85,7 +91,7 @@ class Tracer(AsyncExitStack):
             except ContentcastError as reason:
                 trace.unreachable[name] = str(reason)
                 continue
-            self._addresses.update(found["addresses"])
+            self._learn(found["addresses"])
             for each in found["gets"]:
                 told = {"broker": name, **each}
                 gets.setdefault((told["broker"], told["subscription"], told["client"]), told)
@@ -114,7 +120,7 @@ class Tracer(AsyncExitStack):
                     raise
                 self.unreachable[lacking[0]] = str(reason)
                 continue
-            self._addresses.update(found["addresses"])
+            self._learn(found["addresses"])
             yield found
 
     async def past(self, space: str, event: Mapping[str, Any] | None, id: int | None = None) -> list[dict[str, Any]] | None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from contentcast.live.client.client import Client
 from contentcast.live.client.connecting import connect
-from contentcast.live.settings.address import Address, AddressError, read_address, read_addresses
+from contentcast.live.settings.address import Address, believed, read_addresses
 from contentcast.live.settings.tls import client_context
 from contentcast.model import ContentcastError
 
@@ -147,7 +147,7 @@ class Watcher:
         assert teller.state is not None
         told = teller.state.get("addresses")
         for name, texts in told.items() if isinstance(told, Mapping) else ():
-            addresses = _readable(texts, secure=teller.secure)
+            addresses = believed(texts, secure=teller.secure)
             if not addresses:
                 continue
             known = next((each for each in self._watched if each.name == name), None)
@@ -181,16 +181,6 @@ async def _end(each: _Watched) -> None:
             await each.asking
         each.asking = None
     await each.hang_up()
-
-
-def _readable(texts: Any, *, secure: bool) -> tuple[Address, ...]:
-    found = []
-    for each in texts if isinstance(texts, list) else ():
-        with suppress(AddressError):
-            address = read_address(str(each))
-            if address.secure or not secure:
-                found.append(address)
-    return tuple(found)
 
 
 def per_second(now: Mapping[str, Any], before: Mapping[str, Any] | None, *path: str) -> float | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from contentcast.model import ContentcastError
@@ -69,3 +70,16 @@ def read_addresses(text: str | tuple[str, ...] | list[str]) -> tuple[Address, ..
     if not found:
         raise AddressError(f"no address in {text!r}; write contentcast://127.0.0.1:{DEFAULT_PORT}")
     return found
+
+
+def believed(texts: Any, *, secure: bool) -> tuple[Address, ...]:
+    """Where a broker listens, as another broker tells it. `secure`: that one was reached over TLS and is believed no address
+    without, because whoever is dialled is shown the token.
+    """
+    found = []
+    for each in texts if isinstance(texts, list) else ():
+        with suppress(AddressError):
+            address = read_address(str(each))
+            if address.secure or not secure:
+                found.append(address)
+    return tuple(found)
