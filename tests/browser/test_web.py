@@ -134,6 +134,25 @@ def test_why_by_keyboard_shows_the_way_and_the_failed_test(tmp_path: Path) -> No
     told()
 
 
+def test_why_asks_for_an_int_of_64_bits_as_it_was_written(tmp_path: Path) -> None:
+    """JavaScript itself would make 9007199254740992 of it."""
+
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a, client = await net.alone()
+            await client.subscribe("trades", "volume = 9007199254740993", deliver=lambda event: None)
+            async with served(a) as server, Chromium(tmp_path) as page:
+                await page.open(server.url)
+                await shows(page, "document.getElementById('space').options.length === 1")
+                await page.says("document.getElementById('event').value = '{\"volume\": 9007199254740993}'")
+                await page.says("document.getElementById('question').requestSubmit()")
+                await shows(page, "document.getElementById('answer').innerText.includes('It enters at a')")
+                assert "1 would get it" in await page.says("document.getElementById('answer').innerText")
+
+    told()
+
+
 def test_brokers_are_chosen_and_tables_sorted_by_keyboard(tmp_path: Path) -> None:
     @story
     async def told() -> None:
