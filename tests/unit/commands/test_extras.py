@@ -81,3 +81,9 @@ def test_the_extras_are_those_that_can_be_installed() -> None:
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(EXTRAS.values()) <= set(known)
     assert how_to_install(ModuleNotFoundError("No module named 'contentcast.nowhere'", name="contentcast.nowhere")) is None
+
+
+def test_an_installed_package_that_lacks_what_is_needed_is_not_called_missing() -> None:
+    reason = "cannot import name 'DataSource' from 'pyspark.sql.datasource'"
+    said = how_to_install(ImportError(reason, name="pyspark.sql.datasource"))
+    assert said == (f"this needs another pyspark than the one that is installed ({reason}): pip install 'contentcast[spark]'")

@@ -6,6 +6,7 @@ Rule: a command without its extra ends with one line that says what to install, 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final
 
 EXTRAS: Final = {
@@ -24,7 +25,17 @@ def how_to_install(error: ImportError) -> str | None:
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS:
         return None
-    return f"this needs {package}, which is not installed: pip install 'contentcast[{EXTRAS[package]}]'"
+    install = f"pip install 'contentcast[{EXTRAS[package]}]'"
+    if _is_there(package):  # an old version
+        return f"this needs another {package} than the one that is installed ({error}): {install}"
+    return f"this needs {package}, which is not installed: {install}"
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def need(*packages: str) -> None:
