@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -383,6 +384,50 @@ def test_datagrams_sent_together_come_as_they_were(refused: bool, monkeypatch: p
     sender.send_all(datagrams, ("239.192.77.1", lan.port))
     assert [bytes(each) for each in receiver.read()] == datagrams
     assert sender.sent == 101
+    for each in (receiver, sender):
+        each.close()
+
+
+def test_a_network_that_is_down_for_a_while_does_not_end_sending_together() -> None:
+    class Down:
+        def sendmsg(self, *_: Any) -> int:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+        def sendto(self, *_: Any) -> int:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    lan, interface = Lan(), Interface()
+    receiver = Receiver(Group.of(f"udp_ipm://239.192.77.1:{lan.port}"), interface)
+    sender = Sender(interface)
+    there, calls = sender.socket, []
+
+    class Up(Down):
+        def sendmsg(self, *given: Any) -> int:
+            calls.append(len(given[0]))
+            return there.sendmsg(*given)
+
+    sender.socket = Down()  # type: ignore[assignment]
+    sender.send_all([bytes(1432)] * 3, ("239.192.77.1", lan.port))
+    assert (sender.sent, sender.refused) == (0, 3)
+    sender.socket = Up()  # type: ignore[assignment]
+    sender.send_all([bytes(1432)] * 3, ("239.192.77.1", lan.port))
+    assert (sender.sent, calls) == (3, [3])
+    there.close()
+    receiver.close()
+
+
+def test_what_is_read_at_one_wake_up_is_bounded_where_the_kernel_joins_datagrams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contentcast.live.datagrams.MOST_READ", 10)
+    lan, interface = Lan(), Interface()
+    receiver = Receiver(Group.of(f"udp_ipm://239.192.77.1:{lan.port}"), interface)
+    sender = Sender(interface)
+    for _ in range(10):
+        sender.send_all([bytes(1432)] * 20, ("239.192.77.1", lan.port))
+    read = []
+    while came := len(list(receiver.read())):
+        read.append(came)
+    assert sum(read) == 200
+    assert max(read) < 10 + 20
     for each in (receiver, sender):
         each.close()
 

@@ -30,7 +30,7 @@ MOST_DATAGRAM_BYTES: Final = 1432
 RECEIVE_BUFFER_BYTES: Final = 4 * 2**20
 SEND_BUFFER_BYTES: Final = 2 * 2**20
 MOST_READ: Final = 1024
-"""Datagrams read at one wake-up, before others get their turn."""
+"""Datagrams read at one wake-up, before others get their turn; what the kernel joined with the last of them is read too."""
 IP_MULTICAST_ALL: Final = getattr(socket, "IP_MULTICAST_ALL", 49)
 SO_RXQ_OVFL: Final = getattr(socket, "SO_RXQ_OVFL", 40)
 SOL_UDP: Final = getattr(socket, "SOL_UDP", socket.IPPROTO_UDP)
@@ -38,6 +38,7 @@ UDP_SEGMENT: Final = 103
 UDP_GRO: Final = 104
 MOST_AT_ONCE: Final = 65_507 // MOST_DATAGRAM_BYTES
 """Datagrams handed to the kernel together: together they are no longer than the longest datagram of IPv4."""
+NO_WAY: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EPERM, errno.ECONNREFUSED)
 _DROPS: Final = struct.Struct("=I")
 _LENGTH: Final = struct.Struct("=H")
 _JOINED: Final = struct.Struct("=i")
@@ -100,7 +101,7 @@ class Sender:
             self.socket.sendto(data, to)
             self.sent += 1
         except OSError as reason:
-            if reason.errno not in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EPERM, errno.ECONNREFUSED):
+            if reason.errno not in NO_WAY:
                 raise
             self.refused += 1
 
@@ -111,9 +112,10 @@ class Sender:
             some = datagrams[begin : begin + MOST_AT_ONCE]
             try:
                 self.socket.sendmsg(some, [(SOL_UDP, UDP_SEGMENT, _LENGTH.pack(len(some[0])))], 0, to)
-            except OSError:
+            except OSError as reason:
                 # Not on this computer, or not on this way (a card without checksums): what is wrong is said by `send`.
-                self._can_join = False
+                # A network that is down for a while says nothing about that.
+                self._can_join = reason.errno in NO_WAY
                 break
             self.sent += len(some)
             begin += len(some)
@@ -188,10 +190,11 @@ class _Reader:
                         (self.dropped,) = _DROPS.unpack_from(data)
                     elif level == SOL_UDP and kind == UDP_GRO:
                         (each,) = _JOINED.unpack_from(data)
-                count += 1
                 if each >= size:
+                    count += 1
                     yield view[:size]
                     continue
+                count += -(-size // each)
                 for at in range(0, size, each):
                     yield view[at : min(at + each, size)]
         except BlockingIOError:
