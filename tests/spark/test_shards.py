@@ -244,6 +244,16 @@ def test_events_of_one_value_go_to_several_tasks(spark: SparkSession) -> None:
     assert max(row["count"] for row in rows) < sum(row["count"] for row in rows) / cores
 
 
+def test_a_column_with_a_backtick_in_its_name_goes_through_shards_too(spark: SparkSession) -> None:
+    texts = {1: "symbol = 'IBM'", 2: "volume > 1"}
+    prepared = prepare(subscription_table(texts), TRADES, shards=2)
+    events = [{"symbol": "IBM", "volume": 1}, {"symbol": "SAP", "volume": 2}]
+    frame = spark.createDataFrame(table_of(TRADES, events)).withColumn("a`b", F.col("volume"))
+    matches = match(frame, prepared, TRADES)
+    assert found_pairs(matches) == oracle_pairs(TRADES, events, texts)
+    assert sorted(row["a`b"] for row in matches.collect()) == [1, 2]
+
+
 def test_large_tables_are_split_and_give_the_same_pairs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     market = scenario("market", seed=8)
     subscriptions, events = market.subscriptions(1_000), market.events(400)

@@ -203,4 +203,5 @@ def _sharded(read: Ingested, prepared: Prepared, join: Join, schema: StructType)
 
 def _plain(events: DataFrame) -> list[str]:
     """Columns that Spark can hash. Not by an event's position: a task that is run again may get events in another order."""
-    return [f"`{each.name}`" for each in events.schema.fields if isinstance(each.dataType, HASHED)]
+    names = [each.name for each in events.schema.fields if isinstance(each.dataType, HASHED)]
+    return ["`" + name.replace("`", "``") + "`" for name in names]
