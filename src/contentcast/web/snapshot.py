@@ -63,8 +63,8 @@ class Snapshots:
         self._before.clear()
 
     def counted(self) -> list[dict[str, Any]]:
-        """All subscriptions that brokers told last."""
-        return [row for each in self._counted.values() for row in each or ()]
+        """All subscriptions that the brokers of the last looks have told."""
+        return [row for each in list(self._counted.values()) for row in each or ()]
 
     def make(self, looks: Iterable[Look], now: float) -> dict[str, Any]:
         """`now`: any clock that only goes forward."""
@@ -74,6 +74,7 @@ class Snapshots:
             read = self._read(look)
             addresses[look.url] = read.row["name"]
             told[read.row["name"]] = read
+        self._counted = {name: rows for name, rows in self._counted.items() if name in told}
         rows = {name: each.row for name, each in told.items()}
         links = self._links(told, addresses, now)
         for name in sorted({*self._brokers, *(name for link in links for name in (link["one"], link["other"]))} - set(rows)):
@@ -88,7 +89,7 @@ class Snapshots:
             "spaces": _spaces(told.values()),
             "slow": slow[:MOST_SLOW],
             "slow_count": len(slow),
-            **self._subscriptions(told),
+            **self._subscriptions(),
         }
 
     # --- one broker
@@ -152,14 +153,13 @@ class Snapshots:
             self._drawn = (key, _placed(brokers, links))
         return self._drawn[1]
 
-    def _subscriptions(self, told: Mapping[str, Told]) -> dict[str, Any]:
-        known = {name: self._counted[name] for name in told if name in self._counted}
-        rows = [row for each in known.values() for row in each or ()]
+    def _subscriptions(self) -> dict[str, Any]:
+        rows = self.counted()
         rows.sort(key=lambda row: (row["accepted"] > 0, row["broker"], row["client"], row["space"]))
         return {
             "subscriptions": rows[:MOST_SUBSCRIPTIONS],
             "subscription_count": len(rows),
-            "uncounted": sorted(name for name, each in known.items() if each is None),
+            "uncounted": sorted(name for name, each in self._counted.items() if each is None),
         }
 
 

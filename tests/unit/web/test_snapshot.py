@@ -206,3 +206,11 @@ def test_a_space_whose_times_are_told_without_a_rate_takes_nothing_from_the_othe
     other = {"trades": {"published": {"per_s": 3.0}}}
     made = Snapshots().make([look("a", state(1.0, by_space=one)), look("b", state(1.0, by_space=other))], 0.0)
     assert made["spaces"] == [{"name": "trades", "published_per_s": 3.0, "published_p50_ms": 1.0}]
+
+
+def test_subscriptions_of_a_broker_that_has_another_name_now_are_forgotten() -> None:
+    """The question why would name them among those who miss an event."""
+    snapshots = Snapshots()
+    snapshots.make([look("a", state(1.0, counted=[counted(1, 0)], never_matched=[]))], 0.0)
+    made = snapshots.make([look("b", state(1.0, counted=[counted(2, 0)], never_matched=[]))], 1.0)
+    assert [each["id"] for each in snapshots.counted()] == ["2"] == [each["id"] for each in made["subscriptions"]]
