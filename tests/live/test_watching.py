@@ -62,3 +62,16 @@ async def test_a_broker_that_has_moved_is_looked_at_where_others_say_that_it_is(
     await look()  # a tells where b is
     assert await look() == {"a": "", "b": ""}
     await watcher.close()
+
+
+@story
+async def test_a_mistake_of_ours_is_raised_once_and_the_next_look_asks_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Network()
+    monkeypatch.setattr(watching, "connect", network.connect)
+    watcher = Watcher([A])
+    with monkeypatch.context() as mistaken:
+        mistaken.setattr(Connected, "ask", None)
+        with pytest.raises(TypeError):
+            await watcher.look()
+    assert [each.problem for each in await watcher.look()] == [""]
+    await watcher.close()

@@ -109,8 +109,8 @@ class Watcher:
     def _outcome(self, each: _Watched, now: float) -> Look:
         waiting_s, problem = 0.0, each.problem
         if each.asking is not None and each.asking.done():
-            each.asking.result()  # a mistake of ours is raised
-            each.asking = None
+            asked, each.asking = each.asking, None
+            asked.result()  # a mistake of ours is raised, and the next look asks anew
         elif each.asking is not None and not problem:  # one that was down stays so until it answers
             waiting_s = max(1e-3, now - each.asked_at)
             problem = f"no answer for {waiting_s:.1f} s"
