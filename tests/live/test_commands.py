@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -92,9 +93,13 @@ def test_a_mistake_ends_with_2_and_shows_its_place(start: Any) -> None:
 def test_a_misspelt_file_is_told_before_anything_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "good.jsonl").write_text('{"issue": "IBM"}\n')
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe.jsonl")
     for words, complaint in [
         (["good.jsonl", "god.jsonl"], "there is no file god.jsonl; nothing was published"),
         (["g*.json"], "no file has a name like g*.json"),
+        (["good.jsonl", "pipe.jsonl"], "pipe.jsonl is a pipe, not a file; write what comes from it into a file first"),
+        (["good.jsonl", "folder"], "folder is a folder, not a file; nothing was published"),
     ]:
         told = CliRunner().invoke(app, ["publish", "trades", *words, "--broker", "contentcast://127.0.0.1:1"])
         assert (told.exit_code, told.stderr) == (2, f"contentcast: {complaint}\n")

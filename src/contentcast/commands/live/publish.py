@@ -85,10 +85,15 @@ def publish(
 def _check_there(files: list[str]) -> None:
     """A misspelt file is told before a broker is looked for, and before the files in front of it are published."""
     from contentcast.model.events.event_files import expand
+    from contentcast.model.plain_files import check_plain
 
-    for path in expand(files) if files else ():
-        if path != STDIN and not Path(path).is_file():
-            raise ContentcastError(f"there is no file {path}; nothing was published")
+    for each in expand(files) if files else ():
+        path = Path(each)
+        if each == STDIN or path.is_file():
+            continue
+        check_plain(path)
+        what = f"{each} is a folder, not a file" if path.is_dir() else f"there is no file {each}"
+        raise ContentcastError(f"{what}; nothing was published")
 
 
 async def _publish(
