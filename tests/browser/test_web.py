@@ -153,6 +153,24 @@ def test_why_asks_for_an_int_of_64_bits_as_it_was_written(tmp_path: Path) -> Non
     told()
 
 
+def test_two_rows_of_one_key_stay_two(tmp_path: Path) -> None:
+    """A broker may tell what it likes; the page of whoever looks at it for a day must not grow."""
+    draw = "keyed(list, ['x', 'x', 'y'], (each) => each, () => make('li'), () => {})"
+
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a, _ = await net.alone()
+            async with served(a) as server, Chromium(tmp_path) as page:
+                await page.open(server.url)
+                await shows(page, "document.getElementById('space').options.length === 1")
+                drawn = f"const list = make('ul'); {(draw + ';') * 5} return list.children.length;"
+                count = await page.says(f"(() => {{ {drawn} }})()")
+                assert count == 3
+
+    told()
+
+
 def test_brokers_are_chosen_and_tables_sorted_by_keyboard(tmp_path: Path) -> None:
     @story
     async def told() -> None:

@@ -68,7 +68,10 @@ function write(element, text) {
 // Children by key: what is there is kept, so that focus, selection and scrolling survive a snapshot.
 function keyed(parent, items, keyOf, create, update) {
   const there = new Map();
-  for (const child of [...parent.children]) there.set(child.dataset.key, child);
+  for (const child of [...parent.children]) {
+    if (there.has(child.dataset.key)) child.remove(); // a broker told two of one key: each snapshot would add one more
+    else there.set(child.dataset.key, child);
+  }
   let before = null;
   items.forEach((item) => {
     const key = keyOf(item);
