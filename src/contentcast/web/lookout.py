@@ -93,14 +93,16 @@ class Lookout:
 
     def _tell_changes(self) -> None:
         for look in self.looks:
-            name, before = look.name or look.url, self._problems.get(look.url, "")
+            name = look.name or look.url  # it may have moved to another address, or was never there to say its name
+            before = self._problems.get(name) or self._problems.get(look.url, "")
             is_down = look.is_down
             if is_down and not before:
                 self._tell(f"broker {name} cannot be reached: {look.problem}; trying again")
             elif before and look.state is not None:
                 self._tell(f"broker {name} is back")
             if is_down or look.state is not None:
-                self._problems[look.url] = look.problem if is_down else ""
+                self._problems.pop(look.url, None)
+                self._problems[name] = look.problem if is_down else ""
 
     def _nobody(self) -> None:
         """Nobody has asked for a while."""

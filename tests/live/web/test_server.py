@@ -15,7 +15,7 @@ import pytest
 
 import contentcast as cc
 from contentcast.live.broker import Broker
-from contentcast.live.client.watching import Watcher
+from contentcast.live.client.watching import Look, Watcher
 from contentcast.live.settings.access import Access, Rights
 from contentcast.web import lookout as lookouts
 from contentcast.web.lookout import Lookout
@@ -160,6 +160,22 @@ async def test_a_broker_that_is_gone_is_told_and_tried_again() -> None:
             proxy._server = await asyncio.start_server(proxy._serve, "127.0.0.1", port)
             await until(lambda: is_("up"))
             assert page.said[-1] == "broker c is back"
+
+
+@story
+async def test_a_broker_that_is_back_at_another_address_or_says_its_name_at_last_is_told() -> None:
+    said: list[str] = []
+    lookout = Lookout(Watcher(["contentcast://127.0.0.1:1"]), Snapshots(), 1.0, said.append)
+    old, new, nameless = (f"contentcast://127.0.0.1:{port}" for port in (1, 2, 3))
+    for looks in (
+        [Look(old, "c", None, "no broker answers"), Look(nameless, "", None, "no broker answers")],
+        [Look(new, "c", {}), Look(nameless, "d", {})],
+        [Look(new, "c", {}), Look(nameless, "d", {})],
+    ):
+        lookout.looks = looks
+        lookout._tell_changes()
+    assert said[2:] == ["broker c is back", "broker d is back"]
+    await lookout.close()
 
 
 @story
