@@ -55,7 +55,7 @@ def choose_shards(space: Space, texts: pa.ChunkedArray, shards: int | None, key:
         return Shards(None, 0, shards)
     seen = max(1, len(table))
     rest = min(shards - 1, -(-shards * (seen - pinned[chosen]) // seen)) if pinned[chosen] < seen else 0
-    hot = _hot_values(table, chosen, seen / shards)
+    hot = _hot_values(table, chosen, max(1.0, seen / shards))
     by_value = max(1, shards - rest - sum(parts for _, parts in hot))
     return Shards(chosen, by_value, max(1, rest), hot)  # one for the rest in any case: a later table may have some
 
