@@ -128,6 +128,7 @@ def samples() -> list[Message]:
         Between("a/1", "b/2", chord.Ask(False)),
         # LAN multicast
         multicast.Wants(1, 0, 2, (_ASKED, _MORE), (5,), (1, "a"), hears, True),
+        multicast.Wants(1, 2, 2, uses=(1, "a"), hears=hears, promises=True),
         multicast.Ask("b", (2, "a")),
         multicast.Proposal(2, "a", "239.0.0.1:1", ("239.0.0.9:1",), ("239.0.0.2:1", "239.0.0.3:1"), (True, False), _OFFERED),
         multicast.Sequenced(1, 5, _PUBLISH),

@@ -38,6 +38,7 @@ STREAM: Final = struct.Struct("<qq")
 RANGES: Final = struct.Struct("<qI")
 ID: Final = struct.Struct("<q")
 LEAVING: Final = 1
+PROMISES: Final = 2
 
 MappingKey = tuple[int, str]
 """A mapping's number and its proposer."""
@@ -50,7 +51,8 @@ class Wants(Message):
     """Takes what is known of the sender's wants from version `since` to `version`; `since` 0 is the whole.
 
     `since` equal to `version` says nothing new and refreshes. A subscriber of a batch is the quality of service asked for.
-    `hears`: mappings whose groups the sender has joined; `uses`: the one by which it sends.
+    `hears`: mappings whose groups the sender has joined; `uses`: the one by which it sends. `promises`: its clients advertise
+    reliably, so nobody holds back what it wants.
     """
 
     incarnation: int
@@ -61,6 +63,7 @@ class Wants(Message):
     uses: MappingKey = (0, "")
     hears: tuple[MappingKey, ...] = ()
     leaving: bool = False
+    promises: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def _encode_wants(message: Wants) -> bytes:
     except OverflowError:
         raise WireError("the id of a removed subscription does not fit 64 bits") from None
     counts = (len(message.added), len(message.removed), len(message.hears))
-    flags = LEAVING if message.leaving else 0
+    flags = LEAVING * message.leaving | PROMISES * message.promises
     head = packed(WANTS, "a Wants", message.incarnation, message.since, message.version, flags, *counts)
     keys = [_key(each) for each in (message.uses, *message.hears)]
     return b"".join([head, *keys, numbers_field(removed), *map(encode_subscriptions, message.added)])
@@ -148,7 +151,7 @@ def _encode_wants(message: Wants) -> bytes:
 
 def _decode_wants(reader: Reader) -> Wants:
     incarnation, since, version, flags, batches, count, heard = reader.unpack(WANTS, "a Wants")
-    if flags & ~LEAVING:
+    if flags & ~(LEAVING | PROMISES):
         raise WireError(f"a Wants has no flag {flags}")
     uses = _read_key(reader)
     reader.need(heard, f"{heard} mappings")
@@ -156,13 +159,15 @@ def _decode_wants(reader: Reader) -> Wants:
     removed = tuple(reader.numbers(count, "the removed subscriptions").tolist())
     reader.need(batches, f"{batches} batches of subscriptions")
     added = tuple([decode_subscriptions(reader) for _ in range(batches)])
-    return Wants(incarnation, since, version, added, removed, uses, hears, bool(flags & LEAVING))
+    leaving, promises = bool(flags & LEAVING), bool(flags & PROMISES)
+    return Wants(incarnation, since, version, added, removed, uses, hears, leaving, promises)
 
 
 def _describe_wants(message: Wants) -> str:
     more = " ".join(f"{batch.space.name}{batch.ids.tolist()}" for batch in message.added)
     said = f"Wants .{message.incarnation} {message.since}>{message.version} +({more}) -{list(message.removed)}"
-    return f"{said} uses {message.uses[0]} hears {[key[0] for key in message.hears]}{' leaving' if message.leaving else ''}"
+    flags = f"{' leaving' if message.leaving else ''}{' promises' if message.promises else ''}"
+    return f"{said} uses {message.uses[0]} hears {[key[0] for key in message.hears]}{flags}"
 
 
 def _encode_ask(message: Ask) -> bytes:

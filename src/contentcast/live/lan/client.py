@@ -205,10 +205,10 @@ class LanClient:
             allowed.update({name: (constraint,) for name, constraint in conjunction.items})
         if quality == DURABLE:
             await self._keeper.advertise(number, parsed, predicate)
-        self.server.put(ToldAdvertised((Advertisement(number, found, allowed, self.server.name),)))
-        advertised = LanAdvertised(number, found.name)
         if quality == RELIABLE:
             self.server.router.promised.add(number, parsed)
+        self.server.put(ToldAdvertised((Advertisement(number, found, allowed, self.server.name),)))
+        advertised = LanAdvertised(number, found.name)
         if rate is not None:
             from contentcast.live.lan.watching import promise
 

@@ -81,6 +81,7 @@ class MappingSpecification:
     id: MappingId = FIRST
     _tables: dict[Space, _Table] = field(default_factory=dict, init=False, repr=False, compare=False)
     _joined: dict[Predicate, frozenset[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _reliable: dict[Predicate, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for each in self.groups():
@@ -130,6 +131,15 @@ class MappingSpecification:
         found = self._joined.get(wanted)
         if found is None:
             found = self._joined[wanted] = frozenset(self._overlapping(wanted))
+        return found
+
+    def is_reliable(self, wanted: Predicate) -> bool:
+        """Is anything of this subscription promised reliably by a row?"""
+        found = self._reliable.get(wanted)
+        if found is None:
+            rows = self._table(wanted.space).predicates
+            found = any(self.rows[number].quality == RELIABLE and overlaps(each, wanted) for number, each in rows)
+            self._reliable[wanted] = found
         return found
 
     def _overlapping(self, wanted: Predicate) -> Iterator[str]:

@@ -3,8 +3,8 @@
 Source: Eide et al. 2003, sections 4.5 and 5.5. A server tells on the control group what changed, at once, and everything again
 periodically; who was not heard of for EXPIRE_AFTER_S is forgotten, for whatever reason.
 Departs from it in one point: changes are numbered, so that one that was lost is noticed at the next and asked for.
-A server that holds back has only the number in its periodic message, and keeps silent about what others have told (`tellers`,
-announced in section 7, as hosts do in IGMP).
+A server that holds back has only the number in its periodic message, and keeps silent about what others have told
+(`held_back`).
 
     b: Subscribed             Wants(4 > 5, + price < 100)
     c: Received, has 4        c's audience has it
@@ -59,6 +59,7 @@ class Member:
     """The greatest version heard of; more than `record.version` if something is missing."""
     uses: MappingKey = (0, "")
     hears: frozenset[MappingKey] = frozenset()
+    promises: bool = False
 
     @property
     def lacks(self) -> bool:
@@ -87,8 +88,9 @@ class Members:
             effects += [Changed(), *self._alarm(now)]
             member = self.members[sender] = Member(wants.incarnation, now)
         member.heard_at = now
-        if (member.uses, member.hears) != (wants.uses, frozenset(wants.hears)):
-            member.uses, member.hears = wants.uses, frozenset(wants.hears)
+        status = wants.uses, frozenset(wants.hears), wants.promises
+        if (member.uses, member.hears, member.promises) != status:
+            member.uses, member.hears, member.promises = status
             effects.append(Changed())
         member.told = max(member.told, wants.version)
         if wants.version <= member.record.version:
@@ -161,6 +163,10 @@ class Members:
                 if count == MOST_TELLERS:
                     break
         return count
+
+    def anyone_promises(self) -> bool:
+        """Do clients of another server advertise reliably?"""
+        return any(each.promises for each in self.members.values())
 
     def audience(self, space: Space) -> Audience:
         """What the other servers want of this space; an origin is a server, a name the quality that it asks for."""

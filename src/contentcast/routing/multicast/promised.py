@@ -27,6 +27,9 @@ class Promised:
         if self._predicates.pop(number, None) is not None:
             self._indexes.clear()
 
+    def __bool__(self) -> bool:
+        return bool(self._predicates)
+
     def any_of(self, events: EventBatch) -> bool:
         if not self._predicates:
             return False

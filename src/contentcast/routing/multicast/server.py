@@ -25,6 +25,7 @@ from contentcast.model import ContentcastError, EventBatch, Space
 from contentcast.model.events.event_batch import concat
 from contentcast.routing.audience import Change
 from contentcast.routing.contract import (
+    Advertised,
     Changed,
     Declared,
     Effect,
@@ -46,8 +47,9 @@ from contentcast.routing.contract import (
 from contentcast.routing.multicast import streams as reliable
 from contentcast.routing.multicast.aggregate import Aggregate, Told, Wish, batches
 from contentcast.routing.multicast.agreement import Agreement
+from contentcast.routing.multicast.held_back import HeldBack
 from contentcast.routing.multicast.mapping import BEST_EFFORT, RELIABLE, MappingSpecification, Quality, Way, everywhere
-from contentcast.routing.multicast.members import ASK, HELD_WHILE_S, MOST_TELLERS, REFRESH_EVERY_S, Members
+from contentcast.routing.multicast.members import ASK, REFRESH_EVERY_S, Members
 from contentcast.routing.multicast.promised import Promised
 from contentcast.routing.multicast.streams import Streams
 from contentcast.routing.multicast.traffic import Traffic
@@ -75,7 +77,7 @@ JOIN_S: Final = 0.05
 
 class Multicast:
     """`quality`: what the clients of this server ask for. `hold_back`: refresh by number alone, and do not tell what enough
-    others tell (see `members`). Who hears reliable messages tells everything: their sender must know for whom they are.
+    others tell (see `held_back`).
     """
 
     def __init__(
@@ -102,16 +104,15 @@ class Multicast:
         self.members = Members(self.control, setup.dice, self.spaces, count_steps=setup.count_steps)
         self.agreement = Agreement(broker, chosen, self.members, join_s)
         self.streams = Streams(broker, setup.incarnation, self.control, setup.dice)
+        self.held = HeldBack(broker, hold_back, self.members, self.agreement, self.streams)
         self.traffic = Traffic()
         self.qualities: dict[int, Quality] = {}
         """What single subscriptions ask for, by their ids, where it differs; a host notes it before it tells of them."""
         self.promised = Promised()
+        """What clients here advertise reliably; a host notes it before it tells of the advertisement."""
         self._quality: Quality = quality
-        self._hold_back = hold_back
         self._refresh_every_s = refresh_every_s
         self._wanted = Aggregate()
-        self._held: set[int] = set()
-        """General wants that are not told, because enough others tell them."""
         self._version = 1
         self._joined: dict[str, float | None] = {}
         """Groups that were joined, and since when no subscription needs them."""
@@ -136,6 +137,9 @@ class Multicast:
             case Declared():
                 self.spaces.handle(input, now)
                 return [Changed(), self._tell_spaces()]
+            case Advertised():
+                promise = [self._tell(self._version)] if self.promised else []
+                return [*promise, *self.local.handle(input, now)]
             case _:
                 return self.local.handle(input, now)
 
@@ -181,8 +185,10 @@ class Multicast:
     def _refresh(self, now: float) -> list[Effect]:
         jitter = 0.9 + 0.2 * self.setup.dice.random()  # servers that started together drift apart
         again = SetTimer(REFRESH, now + jitter * self._refresh_every_s, background=True)
-        told = [self._tell(self._version)] if self._hold_back else self._tell_all()
-        return [*self._review(now), *told, *self._leave(now), *self.agreement.ask(), again]
+        revealed = self._reveal(now)
+        withdrawn = self._tell_change(self.held.withdraw(self._wanted.general(), now))
+        told = [self._tell(self._version)] if self.held.is_on else self._tell_all()
+        return [*revealed, *withdrawn, *told, *self._leave(now), *self.agreement.ask(), again]
 
     def _expire(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -199,36 +205,11 @@ class Multicast:
         added = () if change.added is None else change.added
         wishes = [(each.id, Wish(each.predicate, self.qualities.get(each.id, self._quality))) for each in added]
         told = self._wanted.change(change.removed or (), wishes)
-        self._held.difference_update(told.removed)
         joined = self._join(now)
-        held = {number for number, wish in told.added.items() if self._is_told_by_others(wish, now)}
-        self._held |= held
-        for number in held:
-            del told.added[number]
-        return [*joined, *self._tell_change(told)]
-
-    def _is_told_by_others(self, wish: Wish, now: float) -> bool:
-        if not self._hold_back or wish.quality == RELIABLE or self.streams.hears:
-            return False
-        return self.members.tellers(wish.predicate, self.broker, now - HELD_WHILE_S) == MOST_TELLERS
+        return [*joined, *self._tell_change(self.held.take(told, now))]
 
     def _reveal(self, now: float) -> list[Effect]:
-        """Tells at once what was held back and is no longer told by enough others."""
-        if not self._held:
-            return []
-        general = self._wanted.general()
-        told = {number: wish for number, wish in general if number in self._held and not self._is_told_by_others(wish, now)}
-        self._held.difference_update(told)
-        return self._tell_change(Told(told))
-
-    def _review(self, now: float) -> list[Effect]:
-        """At each refresh: takes back what by now enough others tell."""
-        if not self._hold_back:
-            return []
-        revealed = self._reveal(now)
-        taken = [n for n, wish in self._wanted.general() if n not in self._held and self._is_told_by_others(wish, now)]
-        self._held.update(taken)
-        return [*revealed, *self._tell_change(Told(removed=taken))]
+        return self._tell_change(self.held.reveal(self._wanted.general(), now))
 
     def _tell_change(self, told: Told) -> list[Effect]:
         if not told:
@@ -238,11 +219,13 @@ class Multicast:
 
     def _tell(self, since: int, told: Told | None = None) -> SendGroup:
         """What this server wants: the whole (`since` 0), what changed, or (`since` the present version) that nothing did."""
-        everything = (each for each in self._wanted.general() if each[0] not in self._held)
+        everything = (each for each in self._wanted.general() if each[0] not in self.held.numbers)
         wishes = everything if since == 0 else () if told is None else told.added.items()
         removed = () if told is None else tuple(told.removed)
         uses, hears = self.agreement.status()
-        wants = Wants(self.setup.incarnation, since, self._version, batches(wishes), removed, uses, hears)
+        wants = Wants(
+            self.setup.incarnation, since, self._version, batches(wishes), removed, uses, hears, promises=bool(self.promised)
+        )
         return SendGroup(self.control, wants)
 
     def _tell_all(self) -> list[Effect]:
@@ -345,7 +328,7 @@ class Multicast:
             case Pass():
                 return self._hand_over(*self.streams.passed(sender, message, now), message.group, now)
             case Proposal():
-                return [*self.agreement.propose(message, now), *self._join(now)]
+                return [*self.agreement.propose(message, now), *self._join(now), *self._reveal(now)]
             case DeclaredSpaces():
                 return self._hear_spaces(message)
         return []
@@ -385,7 +368,7 @@ class Multicast:
         return {
             **self.local.state(),
             "told": {number: cast(str, wish.quality) for number, wish in self._wanted.general()},
-            **({"held back": sorted(self._held)} if self._held else {}),
+            **({"held back": sorted(self.held.numbers)} if self.held.numbers else {}),
             "groups": sorted(self._joined),
             **self.members.state(),
             **self.agreement.state(),
