@@ -25,6 +25,7 @@ from contentcast.hosting.timers import Timers
 from contentcast.live.datagrams import RECEIVE_BUFFER_BYTES, Receiver, Sender
 from contentcast.live.lan.options import LanOptions
 from contentcast.live.lan.packets import Assembler, Cutter
+from contentcast.live.lan.portions import portions
 from contentcast.live.lan.reach import Reach
 from contentcast.model import EventBatch, Space
 from contentcast.routing.contract import (
@@ -60,7 +61,6 @@ from contentcast.wire import (
     encode,
     spaces_of,
 )
-from contentcast.wire.encodings.sizes import event_bytes
 from contentcast.wire.multicast import Ask
 
 HOST: Final = "the LAN server"
@@ -68,10 +68,6 @@ KERNELS_FROM_EVENTS: Final = 1000
 """A server with so many events wants its kernels. Loading them keeps a short command, as `lan map show`, from its answers."""
 ASK_EVERY_S: Final = 0.1
 """A sender whose messages cannot be read is asked to tell its spaces at most this often."""
-MESSAGE_BYTES: Final = 32 * 1024
-"""Events of a larger batch travel in several messages of about this size. One that is lost takes the others of its message
-with it; but a message for each datagram, of a dozen events, cost fifty times the CPU for each event (measured: 14 thousand
-events a CPU second for both sides, against 680 thousand in messages of a thousand)."""
 
 log = logging.getLogger("contentcast.lan")
 Hand = Callable[[EventBatch], None]
@@ -285,11 +281,7 @@ class LanServer:
         message = effect.message
         for space in spaces_of(message):
             self._spaces.declare(space)
-        if not isinstance(message, Publish) or _is_small(message.events):
-            self._send_bytes(encode(message), effect.group)
-            return
-        for rows in _filled(event_bytes(message.events)):
-            part = Publish(message.origin, message.incarnation, message.serial, message.events.slice(rows.start, len(rows)))
+        for part in portions(message) if isinstance(message, Publish) else (message,):
             self._send_bytes(encode(part), effect.group)
 
     def _send_bytes(self, payload: bytes, group: str) -> None:
@@ -367,22 +359,3 @@ class LanServer:
             "undecodable": dict(self.undecodable),
             **self.router.state(),
         }
-
-
-def _is_small(events: EventBatch) -> bool:
-    """Do these events surely fit into one message? Told by what they take in memory, which is at hand."""
-    return int(events.records.nbytes) + 8 * len(events) <= MESSAGE_BYTES
-
-
-def _filled(sizes: Any) -> list[range]:
-    """Rows one after the other into messages of about the same size, at least one into each."""
-    ends = np.cumsum(sizes)
-    room = ends[-1] / -(-ends[-1] // MESSAGE_BYTES)
-    found: list[range] = []
-    begin = 0
-    while begin < len(ends):
-        before = int(ends[begin - 1]) if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + room, side="right")))
-        found.append(range(begin, end))
-        begin = end
-    return found
