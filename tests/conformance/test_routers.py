@@ -38,6 +38,8 @@ from contentcast.routing.contract import (
     Subscribed,
     Unsubscribed,
 )
+from contentcast.routing.multicast.aggregate import Told
+from contentcast.routing.multicast.held_back import HeldBack
 from contentcast.routing.setup import Setup
 from contentcast.simulation import World
 from contentcast.wire import Publish
@@ -47,6 +49,8 @@ from tests.simulation.durable import Story
 Pair = tuple[str, int]
 Made = str | Callable[[str, Setup], Router]
 """A protocol by name, or what makes a router."""
+
+HOLDING_BACK = "multicast,hold_back=true"
 
 
 class Network:
@@ -126,7 +130,9 @@ def a_predicate(generate: Generator, space: Space) -> Predicate:
 # --- the checks
 
 
-def check_exact(protocol: Made, random: Random, *, links_once: bool = False, count_steps: bool = True) -> None:
+def check_exact(
+    protocol: Made, random: Random, *, links_once: bool = False, count_steps: bool = True, all_wanted_by_three: bool = False
+) -> None:
     """Subscriptions come, change and go at random brokers; after each round everybody gets what matches, once."""
     generate = Generator(random)
     topology = a_network(random)
@@ -135,6 +141,10 @@ def check_exact(protocol: Made, random: Random, *, links_once: bool = False, cou
         spaces.pop()
     network = Network(protocol, topology, configured=random.random() < 0.5, count_steps=count_steps)
     next_id = 0
+    for broker in topology.brokers[:3] if all_wanted_by_three else ():
+        for space in spaces:
+            network.subscribe(broker, [Subscription(next_id, parse_predicate(space, "TRUE"), f"{broker}/all")])
+            next_id += 1
     for round_ in range(3):
         for _ in range(random.randint(0, 6)):
             broker = random.choice(topology.brokers)
@@ -181,7 +191,9 @@ def check_nothing_for_nobody(protocol: Made, random: Random, *, count_steps: boo
         assert {(one, other) for one, other, crossing in network.crossed if crossing == event} == wanted
 
 
-def check_survives_crashes(protocol: Made, random: Random, *, count_steps: bool = True) -> None:
+def check_survives_crashes(
+    protocol: Made, random: Random, *, count_steps: bool = True, all_wanted_by_three: bool = False
+) -> None:
     """A broker crashes and comes back with its clients; when all is quiet, everybody gets what matches again."""
     generate = Generator(random)
     topology = a_network(random)
@@ -190,12 +202,14 @@ def check_survives_crashes(protocol: Made, random: Random, *, count_steps: bool 
     world = World(topology, made, costs=FREE, seed=random.randrange(1000))
     scan, subscribers = Scan(space), {}
 
-    def subscribe(broker: str, at: float) -> None:
-        wish = Subscription(len(subscribers), a_predicate(generate, space), f"{broker}/{len(subscribers)}")
+    def subscribe(broker: str, at: float, predicate: Predicate | None = None) -> None:
+        wish = Subscription(len(subscribers), predicate or a_predicate(generate, space), f"{broker}/{len(subscribers)}")
         world.put(broker, Subscribed(SubscriptionBatch.of(wish)), at)
         scan.add(wish.id, wish.predicate)
         subscribers[wish.id] = wish.subscriber
 
+    for broker in topology.brokers[:3] if all_wanted_by_three else ():
+        subscribe(broker, 0.0, parse_predicate(space, "TRUE"))
     for _ in range(random.randint(2, 8)):
         subscribe(random.choice(topology.brokers), 0.0)
     for at in range(random.randint(1, 3)):
@@ -259,6 +273,29 @@ def test_no_link_carries_an_event_for_nobody(protocol: str, count_steps: bool, r
 @settings(max_examples=6)
 def test_brokers_crash_and_come_back(protocol: str, count_steps: bool, random: Random) -> None:
     check_survives_crashes(protocol, random, count_steps=count_steps)
+
+
+@pytest.mark.parametrize("check", [check_exact, check_survives_crashes])
+@given(randoms)
+@settings(max_examples=10)
+def test_servers_of_a_lan_that_hold_back_keep_the_promises(check: Callable[..., None], random: Random) -> None:
+    """Three brokers want everything: most of what the others want is told by enough others, until those crash or change."""
+    check(HOLDING_BACK, random, count_steps=False, all_wanted_by_three=True)
+
+
+def test_what_the_servers_hold_back_is_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    take = HeldBack.take
+
+    def watched(self: HeldBack, told: Told, now: float) -> Told:
+        found = take(self, told, now)
+        held.append(len(self.numbers))
+        return found
+
+    monkeypatch.setattr(HeldBack, "take", watched)
+    for seed in range(10):
+        check_exact(HOLDING_BACK, Random(seed), count_steps=False, all_wanted_by_three=True)
+    assert sum(map(bool, held)) > 10
 
 
 @pytest.mark.parametrize("protocol", promising(Promise.STEPS))

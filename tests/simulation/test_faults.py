@@ -11,11 +11,14 @@ from contentcast import catalog
 from contentcast.network.named import network
 from contentcast.routing.contract import Deliver, Effect, Input, LinkUp, Received, Router, Subscribed
 from contentcast.routing.flooding import Flooding
+from contentcast.routing.multicast.aggregate import Told
+from contentcast.routing.multicast.held_back import HeldBack
 from contentcast.routing.setup import Setup
 from contentcast.simulation.faults import main, play, replay_command
-from contentcast.simulation.story import Story
+from contentcast.simulation.story import Act, Story, Wish
 from contentcast.wire import Known, Neighbours, Publish
 
+HOLDING_BACK = "multicast,hold_back=true"
 STORIES = 12
 """For each protocol, here; `make soak` plays a thousand."""
 
@@ -25,6 +28,27 @@ STORIES = 12
 def test_after_every_story_everybody_gets_what_he_wants(seed: int, protocol: str) -> None:
     outcome = play(Story.random(seed), protocol, codec=seed % 3 == 0)
     assert not outcome.problems, replay_command(seed, protocol)
+
+
+@pytest.mark.parametrize("seed", range(STORIES))
+def test_the_same_where_the_servers_of_a_lan_hold_back_what_others_tell(seed: int) -> None:
+    """Three brokers want everything, so that the others keep silent, until those crash or are cut off."""
+    outcome = play(with_three_who_want_all(Story.random(seed, network("line:6"))), HOLDING_BACK, codec=seed % 3 == 0)
+    assert not outcome.problems
+
+
+def with_three_who_want_all(story: Story) -> Story:
+    """From the beginning, and no longer when all is mended."""
+    wishes = [(broker, Wish(1000 + at, "shapes", "TRUE", f"all-{at}")) for at, broker in enumerate(story.topology.brokers[:3])]
+    begin = [Act(0.0, "subscribe", (broker, [wish])) for broker, wish in wishes]
+    end = [Act(story.acts[-1].at + 5.0, "unsubscribe", (broker, (wish.id,))) for broker, wish in wishes]
+    return replace(story, acts=(*begin, *story.acts, *end))
+
+
+def test_the_stories_find_servers_that_do_not_tell_what_they_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeldBack, "reveal", lambda self, general, now: Told())
+    stories = [with_three_who_want_all(Story.random(seed, network("line:6"))) for seed in range(STORIES)]
+    assert any(play(story, HOLDING_BACK).problems for story in stories)
 
 
 def test_the_stories_are_about_something() -> None:
