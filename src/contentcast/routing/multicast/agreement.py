@@ -35,6 +35,8 @@ RETIRE: Final = Timer("retire")
 """All use the new mapping, and what was sent by the old one has arrived."""
 LACKING: Final = Timer("lacking")
 RETIRE_AFTER_S: Final = 0.5
+MOST_STEP: Final = 1 << 20
+"""A number that is further ahead of all mappings here is refused: after the last one of 64 bits there would be no next."""
 
 
 class Agreement:
@@ -72,17 +74,23 @@ class Agreement:
     def propose(self, proposal: Proposal, now: float) -> list[Effect]:
         """A mapping without a number is somebody's wish: it gets the next number, and all are told."""
         if proposal.number <= 0:
-            newest = max((*self._honoured, *(MappingId(*key) for key in self._others())))
+            others = (MappingId(*key) for key in self._others())
+            newest = max((*self._honoured, *(each for each in others if not self._is_far_ahead(each))))
             mapping = mapping_of(proposal).renumbered(MappingId(newest.number + 1, self.broker))
             return [SendGroup(self.control, proposal_of(mapping)), *self._accept(checked(mapping), now)]
         id = MappingId(proposal.number, proposal.proposer)
         if id in self._honoured or id < self.uses:
             return []
         try:
+            if self._is_far_ahead(id):
+                raise MappingError(f"its number is more than {MOST_STEP:,} ahead of the mappings here")
             return self._accept(checked(mapping_of(proposal)), now)
         except ContentcastError as reason:
             self._refused[id] = str(reason)
             return [Changed()]
+
+    def _is_far_ahead(self, id: MappingId) -> bool:
+        return id.number > max(self._honoured).number + MOST_STEP
 
     def _accept(self, mapping: MappingSpecification, now: float) -> list[Effect]:
         if mapping.control != self.control:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self
 
@@ -65,6 +64,8 @@ from contentcast.wire.overlay import Acknowledged, ArcDigest, Cast, Held, Mappin
 
 LIVES_FOR: Final = 3.5
 """Renewal periods that a subscription outlives without being renewed."""
+PREPARES_FOR: Final = 20.0
+"""Renewal periods after which a mapping that has not come round is given up."""
 ROUND: Final = Timer("round")
 RENEW: Final = Timer("renew")
 FLUSH: Final = Timer("flush")
@@ -349,10 +350,10 @@ class Place:
             self.remapping.before = None
             return self._changed_mapping(now, tell=False)
         if timer == COMMIT:
-            pending = self.remapping.pending
-            return [] if pending is None else self._mapped(replace(pending, commit=True), now, begun=True)
+            ready = self.remapping.to_commit()
+            return [] if ready is None else self._mapped(ready, now, begun=True)
         again: list[Effect] = [SetTimer(LEARN, now + self._learn_s, background=True)]
-        if not self.chord.member.covers(0) or self.remapping.pending is not None or self.remapping.before is not None:
+        if not self.chord.member.covers(0) or self.remapping.is_preparing(now) or self.remapping.before is not None:
             return again
         proposal = self.remapping.proposal(self.broker)
         return again if proposal is None else [*again, *self._mapped(proposal, now, begun=True)]
@@ -360,8 +361,9 @@ class Place:
     def _mapped(self, told: Mapping, now: float, begun: bool = False) -> list[Effect]:
         """A version comes by on its way round the ring, or comes back to the node that proposed it."""
         if told.proposer == self.broker and not begun and not told.asked:
-            return [SetTimer(COMMIT, now + self._renew_s)] if not told.commit else []
-        is_new = self.remapping.commit(told) if told.commit else self.remapping.prepare(told)
+            return self._come_round(told, now)
+        given_up_at = now + PREPARES_FOR * self._renew_s
+        is_new = self.remapping.commit(told) if told.commit else self.remapping.prepare(told, now, given_up_at)
         if not is_new:
             return []
         effects = self._changed_mapping(now, tell=not told.commit)
@@ -371,8 +373,13 @@ class Place:
         if told.asked:
             return effects
         if not self.chord.member.successors:
-            return [*effects, SetTimer(COMMIT, now + self._renew_s)] if not told.commit else effects
+            return [*effects, *self._come_round(told, now)]
         return [*effects, *self.post.send(self.chord.member.successor.name, told, now)]
+
+    def _come_round(self, told: Mapping, now: float) -> list[Effect]:
+        if told.commit or not self.remapping.comes_round(told):
+            return []
+        return [SetTimer(COMMIT, now + self._renew_s)]
 
     def _changed_mapping(self, now: float, tell: bool) -> list[Effect]:
         self.ranges = self.remapping.ranges()

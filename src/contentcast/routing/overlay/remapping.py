@@ -9,8 +9,11 @@ Source: Baldoni et al. 2005, section 4.2 (discussion), suggests "nearly static" 
 
 Until the commit all events go by the old mapping, and every subscription stands under both before and after it: whoever has
 changed and whoever has not meet the same subscriptions. If the first round does not come back, nobody changes.
+A first round that does not come back is given up after a while, and the next proposal takes its number.
+
 Rule: the node that covers key 0 proposes, so that versions have one source; a node that missed a commit is told by the first
-neighbour that asks it something.
+neighbour that asks it something. Nobody goes further than MOST_STEP versions at once: a forged or damaged version would be the
+last one for ever. Who is further behind takes several steps, one each time that it is told.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ LEAST_VALUES: Final = 256
 CUTS: Final = 255
 LEARNT_KINDS: Final = ("int", "float", "string")
 PARTS: Final = 16
+MOST_STEP: Final = 1 << 20
+"""A network that changes its mapping every minute is two years ahead by then."""
 SKEWED: Final = 4.0
 """A mapping is worth changing when the fullest of PARTS equal parts of the places holds this many times its share."""
 
@@ -48,6 +53,10 @@ class Remapping:
     version: int = 0
     proposer: str = ""
     pending: Mapping | None = None
+    pending_until: float = float("-inf")
+    """When the pending version is given up, unless it has come round."""
+    came_round: int = 0
+    """The version that everybody has prepared, at the node that proposed it."""
     before: KeyMapping | None = None
     """The mapping that was committed before, as long as subscriptions may stand under it alone."""
     observed: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
@@ -104,18 +113,39 @@ class Remapping:
 
     # --- versions
 
-    def prepare(self, told: Mapping) -> bool:
-        if told.version <= self.version or (self.pending is not None and self.pending.version >= told.version):
+    def is_preparing(self, now: float) -> bool:
+        """Is a version on its way that may still be committed?"""
+        return self.pending is not None and (now < self.pending_until or self.pending.version == self.came_round)
+
+    def prepare(self, told: Mapping, now: float, given_up_at: float) -> bool:
+        if not self.version < told.version <= self.version + MOST_STEP:
+            return False
+        if self.pending is not None and self.pending.version >= told.version and self.is_preparing(now):
             return False
         self.pending = replace(told, commit=False, asked=False)
+        self.pending_until, self.came_round = given_up_at, 0
         return True
 
+    def comes_round(self, told: Mapping) -> bool:
+        """What was proposed here is back; from now on it can be committed."""
+        if self.pending is None or self.pending.version != told.version or self.came_round == told.version:
+            return False
+        self.came_round = told.version
+        return True
+
+    def to_commit(self) -> Mapping | None:
+        if self.pending is None or self.pending.version != self.came_round:
+            return None
+        return replace(self.pending, commit=True)
+
     def commit(self, told: Mapping) -> bool:
-        if told.version <= self.version:
+        step = told.version - self.version
+        if step <= 0 or (step > MOST_STEP and not told.asked):
             return False
         self.before = self.mapping
         self.mapping = self._of(told)
-        self.version, self.proposer, self.pending = told.version, told.proposer, None
+        self.version += min(step, MOST_STEP)
+        self.proposer, self.pending = told.proposer, None
         return True
 
     def committed(self) -> Mapping:

@@ -14,6 +14,7 @@ from contentcast.network.topology import Topology
 from contentcast.routing.chord.keys import key_of
 from contentcast.routing.contract import DIRECT, Declared, Deliver, Published, Received, Started, Subscribed
 from contentcast.routing.overlay.mappings import KeyMapping
+from contentcast.routing.overlay.remapping import MOST_STEP
 from contentcast.routing.overlay.scales import Scale
 from contentcast.routing.setup import Life, Setup
 from contentcast.simulation.world import World
@@ -130,3 +131,59 @@ def test_cuts_of_another_kind_do_not_count() -> None:
     found = router.handle(Published(EventBatch.from_dicts(SPACE, [{"load": 40, "host": "h"}], ids=[7])), 5.0)
     assert any(isinstance(each, Deliver) for each in found)
     assert Scale.learnt(SPACE["load"], (7, "x", 3)).cuts == (3, 7)
+
+
+SKEWED = '{"loads": {"load": [7, 20, 300]}}'
+
+
+def tell(world: World, node: str, told: Mapping) -> None:
+    world._reach(node, Received("stranger", told, DIRECT), 100)
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_forged_version_does_not_keep_later_ones_away(is_commit: bool) -> None:
+    """Whoever took the last version took no other after it, and told its neighbours; a forged prepare was never given up."""
+    world = a_subscribed_world()
+    victim = elder(world)
+    for version in (2**62, MOST_STEP):
+        tell(world, victim, Mapping(version, "stranger", "{}", is_commit, is_commit))
+    world.put(victim, skewed(Random(5), 0, 300))
+    world.run(until=130.0)  # the forged prepare is given up after twenty renewal periods of 4 s
+    found = {world.router(each).state()["mapping"] for each in NODES}
+    assert found == {MOST_STEP + 1 if is_commit else 1}
+
+
+def test_a_mapping_is_proposed_again_when_its_round_was_lost() -> None:
+    world = a_subscribed_world()
+    silent = world.router(elder(world)).state()["ring"]["predecessor"]
+    world.crash(silent)
+    world.put(elder(world), skewed(Random(2), 0, 300))
+    world.run(until=world.now + 150.0)
+    assert {world.router(each).state()["mapping"] for each in NODES if each != silent} == {1}
+
+
+def test_who_was_away_for_more_versions_than_one_step_is_told_until_it_has_the_newest() -> None:
+    world = a_subscribed_world()
+    ahead, other = NODES[0], NODES[1]
+    for _ in range(3):
+        version = world.router(ahead).state()["mapping"] + MOST_STEP
+        tell(world, ahead, Mapping(version, "stranger", SKEWED, True, True))
+        world.run(until=world.now + 5.0)
+    world.crash(other)
+    world.restart(other)
+    world.run(until=world.now + 10.0)
+    assert {world.router(each).state()["mapping"] for each in NODES} == {3 * MOST_STEP}
+
+
+def test_a_commit_on_its_way_round_far_ahead_and_a_round_that_was_not_begun_do_nothing() -> None:
+    router = make_router("overlay")("n0", Life())
+    router.handle(Started(), 0.0)
+    for told in (
+        Mapping(MOST_STEP + 1, "n1", SKEWED, commit=True),
+        Mapping(MOST_STEP + 1, "n1", SKEWED),
+        Mapping(0, "n1", SKEWED, commit=True, asked=True),
+        Mapping(-(2**63), "n1", SKEWED, commit=True, asked=True),
+        Mapping(5, "n0", SKEWED),
+    ):
+        assert router.handle(Received("n1", told, DIRECT), 1.0) == []
+    assert router.state()["mapping"] == 0
