@@ -8,7 +8,10 @@ import pytest
 
 from contentcast.language import PredicateError, advertisement, covers, overlaps, parse_predicate, subscription
 from contentcast.model import Advertisement, Attribute, Constraint, ContentcastError, Ranges, Space, SpaceError
+from contentcast.model.predicates.predicate import Predicate
+from contentcast.model.values.effort import MOST_STEPS, Effort
 from contentcast.model.values.kinds import INT
+from tests.hostile_advertisements import PAIRS, of_pairs
 
 VIDEO = Space("video", {"source": "string", "block_h": Attribute("int", low=0, high=5), "block_v": "int", "live": "bool"})
 EVENTS = [
@@ -132,3 +135,20 @@ def test_a_predicate_of_another_space_is_not_taken_for_one_of_this() -> None:
     for use in (lambda: subscription(VIDEO, 1, other), lambda: covers(VIDEO, other, "live")):
         with pytest.raises(ContentcastError, match="a predicate over sound does not fit the space video"):
             use()
+
+
+@pytest.mark.parametrize("described", ADVERTISED, ids=str)
+def test_what_is_multiplied_out_needs_no_simplifying(described: dict[str, str | list[str]]) -> None:
+    """Its parts are simplified, so it is not done again for each attribute: that took most of the time."""
+    found = advertisement(VIDEO, 1, described).predicate
+    assert found == Predicate.of(VIDEO, found.conjunctions)
+    pairs = of_pairs().predicate
+    assert len(pairs.conjunctions) == 512
+    assert pairs == Predicate.of(PAIRS, pairs.conjunctions)
+
+
+def test_an_advertisement_has_steps_as_a_predicate_has() -> None:
+    pairs = of_pairs()
+    with pytest.raises(ContentcastError, match="takes too long to bring to its normal form"):
+        Advertisement(1, PAIRS, pairs.allowed, effort=Effort(10_000))
+    assert Advertisement(1, PAIRS, pairs.allowed, effort=Effort(MOST_STEPS)) == Advertisement(1, PAIRS, pairs.allowed)

@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from time import process_time
 from zlib import crc32
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pytest
 from contentcast.language import parse_predicate
 from contentcast.model import Attribute, EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.wire import (
+    Advertisements,
     Frame,
     Header,
     Interest,
@@ -30,6 +32,7 @@ from contentcast.wire import (
 )
 from contentcast.wire.encodings.columns import COLUMNS_FROM
 from contentcast.wire.framing import FRAME_HEADER_BYTES
+from tests.hostile_advertisements import PAIRS, of_pairs
 
 TRADES = Space("trades", issue="string", price="float", volume="int")
 TIMES = Space("times", at="timestamp", done="bool")
@@ -246,3 +249,12 @@ def test_columns_that_nobody_fills_do_not_multiply_a_message() -> None:
     assert came.events.records.num_rows == count
     assert all(column.null_count == count for column in came.events.records.columns)
     assert most + pa.total_allocated_bytes() - before < 8 * len(sent)
+
+
+def test_advertisements_of_one_message_share_their_steps() -> None:
+    """Each of 300 bytes multiplies out into 512 alternatives; 20 of them took 40 s, and any number was taken."""
+    begun = process_time()
+    few, many = (encode(Advertisements("a", 1, 1, (of_pairs(),) * times)) for times in (4, 400))
+    assert len(decode(few, {"pairs": PAIRS}).advertisements) == 4  # type: ignore[attr-defined]
+    refused(many, "an advertisement of pairs: .* takes too long", {"pairs": PAIRS})
+    assert process_time() - begun < 10

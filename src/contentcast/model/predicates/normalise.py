@@ -26,7 +26,7 @@ MOST_CONJUNCTIONS: Final = 1000
 _MOST_MULTIPLIED: Final = 4
 """Up to so many times MOST_CONJUNCTIONS are multiplied out, since simplifying may leave few of them."""
 
-_STEPS_OF_A_PRODUCT: Final = 12
+STEPS_OF_A_PRODUCT: Final = 12
 """For one conjunction with one other."""
 _STEPS_OF_ELEMENTS: Final = 50
 """For one test of a list. One that stands in a text again is not counted again, so that canonical forms read back."""
@@ -108,7 +108,7 @@ def _all_of(space: Space, parts: list[list[Conjunction]], effort: Effort) -> lis
     for part in ordered[len(singles) :]:
         count = len(part) * len(current)  # counted before it is multiplied out
         _limited(current, count // _MOST_MULTIPLIED)
-        effort.spend(_STEPS_OF_A_PRODUCT * count)
+        effort.spend(STEPS_OF_A_PRODUCT * count)
         multiplied = product(space, current, part, effort)
         current = list(_simplified(space, multiplied, effort)) if len(current) > 1 else multiplied
         _limited(current, len(current))
@@ -179,7 +179,7 @@ def _complement(kind: Kind, sets: list[Constraint], effort: Effort) -> list[Cons
         parts = [Constraint(each.ranges.complement(), not each.absent)]
         parts += [Constraint.of(each.ranges, unlike=(test,), effort=effort) for test in each.like]
         parts += [Constraint.of(each.ranges, like=(test,), effort=effort) for test in each.unlike]
-        effort.spend(_STEPS_OF_A_PRODUCT * len(found) * len(parts))
+        effort.spend(STEPS_OF_A_PRODUCT * len(found) * len(parts))
         both = [Constraint.all_of((one, other), effort) for one in found for other in parts]
         found = _limited_sets([one for one in dict.fromkeys(both) if not one.is_empty])
     return found

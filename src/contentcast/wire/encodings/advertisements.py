@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from contentcast.model import Advertisement, Constraint, ContentcastError
+from contentcast.model.values import effort
 from contentcast.wire.encodings.subscriptions import decode_constraints, encode_constraints
 from contentcast.wire.fields import Reader, WireError, name_field, packed, space_field
 
 HEAD: Final = struct.Struct("<qI")
 COLUMN: Final = struct.Struct("<II")
+MOST_STEPS: Final = 4 * effort.MOST_STEPS
+"""For the normal forms of all advertisements of a message. One constraint for each attribute takes none."""
 
 
 def encode_advertisements(advertisements: Sequence[Advertisement]) -> bytes:
@@ -35,10 +38,11 @@ def encode_advertisements(advertisements: Sequence[Advertisement]) -> bytes:
 
 def decode_advertisements(reader: Reader, count: int) -> tuple[Advertisement, ...]:
     reader.need(count * HEAD.size, f"{count} advertisements")
-    return tuple([_decode_one(reader) for _ in range(count)])
+    left = effort.Effort(MOST_STEPS)
+    return tuple([_decode_one(reader, left) for _ in range(count)])
 
 
-def _decode_one(reader: Reader) -> Advertisement:
+def _decode_one(reader: Reader, left: effort.Effort) -> Advertisement:
     space = reader.space()
     number, columns = reader.unpack(HEAD, "an advertisement")
     publisher = reader.name("a publisher")
@@ -53,6 +57,6 @@ def _decode_one(reader: Reader) -> Advertisement:
         reader.need(constraints, f"{constraints} constraints")
         allowed[name] = tuple(decode_constraints(reader, space.kinds[name], constraints, f"what {name} may be"))
     try:
-        return Advertisement(number, space, allowed, publisher)
+        return Advertisement(number, space, allowed, publisher, effort=left)
     except ContentcastError as reason:
         raise WireError(f"an advertisement of {space.name}: {reason}") from None
