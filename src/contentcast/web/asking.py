@@ -7,6 +7,7 @@
 
 Every broker on the way says what it would do, as for `contentcast publish --dry-run`: nothing is delivered. Those who would not
 get it are judged here, by the predicates that the brokers tell.
+A value of an event also goes as JSON in a text, `shown`, since a number of JavaScript has 53 bits and an event's int has 64.
 Rule: whatever is wrong with the question is said to the one who asked.
 """
 
@@ -21,6 +22,7 @@ from contentcast.language import parse_predicate
 from contentcast.live.client.tracing import Tracer
 from contentcast.live.looking.judging import judged
 from contentcast.model import ContentcastError, EventBatch, Space
+from contentcast.web.lookout import as_json
 
 LIMIT_S: Final = 15.0
 MOST_JUDGED: Final = 200
@@ -51,7 +53,8 @@ async def _judge(asked: Mapping[str, Any], brokers: Mapping[str, str], options: 
         found = await tracer.judge(space, int(wanted))
     if found is None:
         raise ContentcastError("no broker has this subscription any more")
-    return found | {"subscription": wanted}
+    tests = [each | {"shown": [_shown(value) for value in each.get("values", ())]} for each in found.get("tests", ())]
+    return found | {"subscription": wanted, "tests": tests}
 
 
 async def _would(
@@ -101,5 +104,10 @@ def _misses(space: Space, counted: Sequence[Mapping[str, Any]], event: dict[str,
             verdict = judged(parse_predicate(space, each["predicate"]), event)
         except ContentcastError as reason:
             verdict = {"matched": False, "predicate": each["predicate"], "failed": [], "problem": str(reason)}
-        found.append(told | verdict)
+        failed = [failure | {"shown": _shown(failure["value"])} for failure in verdict["failed"]]
+        found.append(told | verdict | {"failed": failed})
     return found
+
+
+def _shown(value: Any) -> str:
+    return as_json(value).decode()

@@ -4,24 +4,27 @@
     viewer 2    newer_than(0) ----+--- one look --- snapshot 1, as JSON once for both
     nobody                             no questions; after a while the connections are closed
 
-Rule: two looks begin at least `every_s` apart, however many ask and however often.
+Rule: two looks begin at least `every_s` apart, however many watch; a question is answered by a look of its own, and those begin
+at least QUESTION_EVERY_S apart.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
-from contentcast.live.client.watching import Look, Watcher
+from contentcast.live.client.watching import SILENT_S, Look, Watcher
 from contentcast.web.snapshot import Snapshots
 
 COUNT_EVERY_S: Final = 10.0
 """So often a broker is asked too what each subscription has accepted, which costs it more than its state."""
+QUESTION_EVERY_S: Final = 1.0
 LINGER_S: Final = 15.0
 
 
@@ -45,6 +48,8 @@ class Lookout:
         self._latest = Seen(0, float("-inf"), b"")
         self._counted_at = float("-inf")
         self._began = float("-inf")
+        self._asked = asyncio.Event()
+        """Somebody has a question, and does not wait as long as viewers do."""
         self._coming: asyncio.Task[Seen] | None = None
         self._closing: asyncio.TimerHandle | None = None
         self._idle: asyncio.Task[None] | None = None
@@ -67,12 +72,13 @@ class Lookout:
         """The subscriptions as they are now, as far as brokers tell them."""
         self._counted_at = float("-inf")
         while self._counted_at == float("-inf"):
+            self._asked.set()
             await self.newer_than(self._latest.number)
         return self._snapshots.counted()
 
     async def _look(self) -> Seen:
         try:
-            await asyncio.sleep(self._began + self.every_s - self._loop.time())
+            await self._turn()
             if self._closing is not None:
                 self._closing.cancel()
             if self._idle is not None:
@@ -81,7 +87,7 @@ class Lookout:
             counts = began - self._counted_at >= COUNT_EVERY_S
             if counts:
                 self._counted_at = began
-            self.looks = await self._watcher.look(max(0.5, self.every_s), counts=counts)
+            self.looks = await self._watcher.look(min(max(0.5, self.every_s), SILENT_S), counts=counts)
             self._tell_changes()
             made = await asyncio.to_thread(self._snapshots.make, self.looks, began)
             made |= {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "every_s": self.every_s}
@@ -90,6 +96,14 @@ class Lookout:
         finally:
             self._coming = None
             self._closing = self._loop.call_later(LINGER_S + self.every_s, self._nobody)
+
+    async def _turn(self) -> None:
+        """Until the next look may begin."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._began + self.every_s):
+                await self._asked.wait()
+        self._asked.clear()
+        await asyncio.sleep(self._began + min(self.every_s, QUESTION_EVERY_S) - self._loop.time())
 
     def _tell_changes(self) -> None:
         for look in self.looks:

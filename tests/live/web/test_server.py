@@ -211,10 +211,28 @@ async def test_why_says_who_would_get_it_over_which_links_and_the_failed_tests()
             assert told["gets"] == [{"broker": "b", "client": subscriber.name, "subscription": str(wanted.id)}]
             (missed,) = told["misses"]
             assert (missed["client"], missed["subscription"]) == (HOSTILE, str(strange.id))
-            assert missed["failed"] == [{"test": f"issue = '{HOSTILE}'", "value": "IBM"}]
+            assert missed["failed"] == [{"test": f"issue = '{HOSTILE}'", "value": "IBM", "shown": '"IBM"'}]
             assert b.deliveries.events == a.serving.published == 0, "nothing is published"
             _, judged = await page.why(space="trades", subscription=str(strange.id), broker="a")
             assert (judged["client"], judged["accepted"]) == (HOSTILE, 0)
+
+
+@story
+async def test_a_question_does_not_wait_for_the_next_snapshot() -> None:
+    """With `--every 60` it waited up to a minute, for the viewers' next look."""
+    async with Net() as net:
+        a, client = await net.alone()
+        async with page_of(a, every_s=600.0) as page:
+            await page.snapshot()
+            viewer = await page.web.get("/events")
+            await event_of(viewer)
+            wanted = await client.subscribe("trades", "price < 120", deliver=lambda event: None)
+            async with asyncio.timeout(60):
+                for _ in range(2):
+                    status, told = await page.why(space="trades", event={"price": 500.0})
+                    assert status == 200, told
+                    assert [each["subscription"] for each in told["misses"]] == [str(wanted.id)], "as they are now"
+            viewer.close()
 
 
 @pytest.mark.parametrize(

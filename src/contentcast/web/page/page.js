@@ -442,7 +442,7 @@ function tellJudged(told) {
   parts.push(make("p", null, `It has accepted ${told.accepted.toLocaleString("en")} events.`));
   if (!told.accepted) parts.push(make("p", { class: "fails" }, isolated(told.keeps)));
   for (const each of told.tests || []) {
-    if (each.values) parts.push(make("p", { class: "quiet" }, make("code", null, isolated(each.test)), ": the events have ", make("code", null, isolated(each.values.map((value) => JSON.stringify(value)).join(", ")))));
+    if (each.values) parts.push(make("p", { class: "quiet" }, make("code", null, isolated(each.test)), ": the events have ", make("code", null, isolated(each.shown.join(", ")))));
   }
   answer = null;
   find("answer").replaceChildren(...parts);
@@ -483,7 +483,7 @@ function tell(told) {
 }
 function missed(each) {
   const lines = [make("div", null, ...who(each), " wants ", make("code", null, isolated(each.predicate)))];
-  for (const failed of each.failed) lines.push(make("div", { class: "fails" }, "fails: ", make("code", null, isolated(failed.test)), ", and the event has ", make("code", null, isolated(JSON.stringify(failed.value)))));
+  for (const failed of each.failed) lines.push(make("div", { class: "fails" }, "fails: ", make("code", null, isolated(failed.test)), ", and the event has ", make("code", null, isolated(failed.shown))));
   if (each.problem) lines.push(make("div", { class: "fails" }, each.problem));
   if (each.matched) lines.push(make("div", { class: "fails" }, "it matches: the network has not heard of the subscription yet, or cannot reach its broker"));
   return make("li", null, ...lines);
