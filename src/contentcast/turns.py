@@ -1,16 +1,17 @@
 """Turns: many may read an index at once, or one may change it.
 
-Rule: nobody waits for a lock in order to read unless somebody changes the index at that moment.
+Rule: nobody waits for a lock in order to read unless somebody changes the index at that moment. A change is whole or not begun,
+whenever Ctrl-C is pressed: an index has several parts, and its turn itself must be given back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from os import getpid
 from threading import Event, Lock, get_ident
 
 from contentcast.model.errors import ContentcastError
+from contentcast.uninterrupted import Uninterrupted
 
 
 class Turns:
@@ -46,22 +47,52 @@ class Turns:
             with self._lock:
                 self.reading[mine] = get_ident()
 
-    @contextmanager
-    def change(self) -> Iterator[None]:
+    def change(self) -> _Changing:
+        return _Changing(self)
+
+    def take(self, waiting: Callable[[], None]) -> None:
+        """The turn to change, once nobody reads; `waiting` is called again and again until then."""
         me = get_ident()
         if self._process != getpid():
             self._begin()  # a fork has none of the other threads
         if self._owner == me or me in list(self.reading.values()):
             raise ContentcastError("the index cannot be changed in the midst of reading or changing it; finish that first")
-        with self._lock:
-            try:
-                self._owner, self.changing = me, True
-                while self.reading:
-                    self.left.wait(0.05)
-                    self.left.clear()
-                yield
-            finally:
-                self._owner, self.changing = 0, False
+        while not self._lock.acquire(timeout=0.05):
+            waiting()
+        self._owner, self.changing = me, True
+        try:
+            while self.reading:
+                self.left.wait(0.05)
+                self.left.clear()
+                waiting()
+        except BaseException:
+            self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        self._owner, self.changing = 0, False
+        self._lock.release()
+
+
+class _Changing:
+    """A change goes on while this is entered. Ctrl-C waits for its end, but not while it waits for its turn."""
+
+    __slots__ = ("_calm", "_turns")
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns, self._calm = turns, Uninterrupted()
+
+    def __enter__(self) -> None:
+        self._calm.__enter__()
+        try:
+            self._turns.take(self._calm.let_through)
+        except BaseException:
+            self._calm.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._turns.give_back()
+        self._calm.__exit__()
 
 
 class _Reading:

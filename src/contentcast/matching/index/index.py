@@ -29,7 +29,6 @@ from contentcast.matching.index.cells.store import Store
 from contentcast.matching.index.limits import DEFAULT, Limits
 from contentcast.matching.index.machine import layout
 from contentcast.matching.index.machine.result_buffers import result_buffer
-from contentcast.matching.index.machine.uninterrupted import Uninterrupted
 from contentcast.matching.index.matching.encoding import encode
 from contentcast.matching.index.matching.kernel_call import match_many
 from contentcast.matching.index.matching.matches import Matches, Run
@@ -41,6 +40,7 @@ from contentcast.model.errors import ContentcastError
 from contentcast.model.predicates.predicate import Predicate
 from contentcast.model.predicates.table import PredicateTable
 from contentcast.model.space import Space
+from contentcast.uninterrupted import Uninterrupted
 
 Ints = npt.NDArray[np.int64]
 

@@ -6,7 +6,7 @@
         if not broken.happened: break            # all places were tried
 
 `no_memory(n)`: the n-th array that the index asks NumPy or the system for is not to be had.
-`ctrl_c(n)`: the user presses Ctrl-C (a real signal) at the n-th call or return in the code of the index.
+`ctrl_c(n)`: the user presses Ctrl-C (a real signal) at the n-th call or return in the code of the index, or of all the package.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from typing import Any
 
 import numpy as np
 
+import contentcast
 from contentcast.matching import index
 
 INDEX = str(Path(index.__file__).parent)
+PACKAGE = str(Path(contentcast.__file__).parent)
 NUMPY = str(Path(np.__file__).parent)
 ALLOCATE = {"empty", "zeros", "array", "arange", "mmap", "ndarray.copy", "ndarray.astype", "ndarray.nonzero", "ndarray.argsort"}
 
@@ -49,9 +51,9 @@ def no_memory(number: int) -> Iterator[Broken]:
 
 
 @contextmanager
-def ctrl_c(number: int) -> Iterator[Broken]:
+def ctrl_c(number: int, folder: str = INDEX) -> Iterator[Broken]:
     def is_place(frame: FrameType, event: str, _: Any) -> bool:
-        return event in ("call", "return", "c_return") and frame.f_code.co_filename.startswith(INDEX)
+        return event in ("call", "return", "c_return") and frame.f_code.co_filename.startswith(folder)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background programs without it
     try:

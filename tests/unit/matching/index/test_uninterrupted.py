@@ -20,7 +20,7 @@ from contentcast.language import parse_many
 from contentcast.matching import Scan
 from contentcast.matching.index import Limits
 from contentcast.workload import scenario
-from tests.unit.matching.index.breaking import Broken, ctrl_c, no_memory
+from tests.unit.matching.index.breaking import PACKAGE, Broken, ctrl_c, no_memory
 
 Break = Callable[[int], AbstractContextManager[Broken]]
 BREAKS = pytest.mark.parametrize(
@@ -102,6 +102,43 @@ def test_a_removal_that_breaks_off_leaves_no_ghosts(breaks: Break, error: type[B
         if not broken.happened:
             break
     assert len(index) == len(left)
+
+
+REMOVED = ("a-1", "a-4")
+CHANGES: dict[str, Callable[[cc.MatchIndex], object]] = {
+    "remove": lambda index: index.remove_many(REMOVED),
+    "add": lambda index: index.add_many(["b-1", "b-2"], LATER),
+    "replace": lambda index: index.replace("a-1", cc.parse_predicate(NOTES, "x = 9")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_ids_predicates_and_turns_change_together(change: Callable[[cc.MatchIndex], object]) -> None:
+    """Ctrl-C anywhere in the package: the index said for ever that it was in the midst of a change, or knew ids of nobody."""
+    events = [{"x": value, "note": "abc"} for value in range(10)]
+
+    def an_index() -> cc.MatchIndex:
+        index = cc.MatchIndex(NOTES)
+        index.add_many([f"a-{number}" for number in range(8)], [f"x = {number}" for number in range(8)])
+        return index
+
+    def told(index: cc.MatchIndex) -> object:
+        return list(index), [index.match(event) for event in events], [str(index.predicate(each)) for each in index]
+
+    before, changed = an_index(), an_index()
+    change(changed)
+    possible = [told(before), told(changed)]
+    for number in count(1):
+        index = an_index()
+        with ctrl_c(number, PACKAGE) as broken, suppress(KeyboardInterrupt):
+            change(index)
+        assert told(index) in possible, number
+        if not broken.happened:
+            break
+        index.add("c", "x = 0")
+        index.remove("c")
+        assert told(index) in possible, number
+    assert number > 20
 
 
 @BREAKS

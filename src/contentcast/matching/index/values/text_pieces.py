@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from contentcast.matching.index.machine.simd import load_eight, lowest_one
-from contentcast.matching.index.machine.uninterrupted import Uninterrupted
 from contentcast.matching.index.values.hash_tables import frozen, grown
+from contentcast.uninterrupted import Uninterrupted
 
 Ints = npt.NDArray[np.int64]
 

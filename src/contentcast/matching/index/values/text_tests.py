@@ -23,7 +23,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contentcast.matching.index.machine.uninterrupted import Uninterrupted
 from contentcast.matching.index.values.hash_tables import TextTable, grown
 from contentcast.matching.index.values.list_filing import find_lists, list_filing
 from contentcast.matching.index.values.text_answers import Answers
@@ -33,6 +32,7 @@ from contentcast.model.values.kinds import TOP, Kind, Value
 from contentcast.model.values.patterns import Pattern, escaped
 from contentcast.model.values.ranges import Ranges, prefix_of
 from contentcast.model.values.value_test import ValueTest
+from contentcast.uninterrupted import Uninterrupted
 
 LOOKED_AT: Final = 16
 """Values whose pieces are looked up in the time of one that a constraint is tried on."""

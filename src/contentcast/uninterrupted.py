@@ -31,5 +31,11 @@ class Uninterrupted:
             for each in self._came:
                 self._before(*each)
 
+    def let_through(self) -> None:
+        """What has come so far is raised now: nothing has been begun that must be finished."""
+        came, self._came = self._came, []
+        for each in came:
+            self._before(*each)
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._came.append((number, frame))
