@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from itertools import count
+from typing import Any
 
 from contentcast.live.lan import LanClient, connect_lan
 from contentcast.model import Space
@@ -46,3 +49,19 @@ def wanting(client: LanClient, members: int) -> bool:
 
 async def heard(client: LanClient, members: int = 1) -> None:
     await client.until(lambda: wanting(client, members), 10, f"{members} others want something")
+
+
+def run(story: Callable[[Lan], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with Lan() as lan, asyncio.timeout(240):  # where kernels are compiled first, that takes a minute
+            await story(lan)
+
+    asyncio.run(main())
+
+
+def trades(count: int, first: int = 0) -> list[dict[str, Any]]:
+    return [{"issue": "IBM" if at % 2 else "SAP", "price": float(at)} for at in range(first, first + count)]
+
+
+def members(client: Any) -> list[Any]:
+    return list(client.server.router.members.members.values())

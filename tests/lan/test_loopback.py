@@ -1,38 +1,20 @@
-"""Real sockets on one computer: the five verbs, locality, repairs, keys, probes, and a mapping that changes."""
+"""Real sockets on one computer: the five verbs, locality, repairs, keys, and a mapping that changes."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 import contentcast as cc
 from contentcast.language import advertisement
-from contentcast.live.datagrams import DatagramError, Interface, Receiver, Sender
-from contentcast.live.lan import reach
-from contentcast.live.lan import server as lan_server
-from contentcast.live.lan.options import LanError, LanOptions
+from contentcast.live.datagrams import Sender
+from contentcast.live.lan.options import LanError
 from contentcast.live.lan.watching import watch
 from contentcast.model import Attribute, EventBatch, Space
 from contentcast.routing.multicast import Group, MappingSpecification, Row
-from tests.lan.loopback import TRADES, Lan, heard
-
-
-def run(story: Callable[[Lan], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with Lan() as lan:
-            async with asyncio.timeout(240):  # where kernels are compiled first, that takes a minute
-                await story(lan)
-
-    asyncio.run(main())
-
-
-def trades(count: int, first: int = 0) -> list[dict[str, Any]]:
-    return [{"issue": "IBM" if at % 2 else "SAP", "price": float(at)} for at in range(first, first + count)]
+from tests.lan.loopback import TRADES, Lan, heard, members, run, trades
 
 
 def test_three_programs_and_no_broker() -> None:
@@ -191,10 +173,6 @@ def test_what_a_sender_no_longer_has_is_told_to_the_subscribers_that_it_may_conc
     run(story)
 
 
-def members(client: Any) -> list[Any]:
-    return list(client.server.router.members.members.values())
-
-
 def test_who_has_no_key_is_not_heard(tmp_path) -> None:  # type: ignore[no-untyped-def]
     key = tmp_path / "lan.key"
     key.write_text("ab" * 32)
@@ -252,186 +230,6 @@ def test_a_mapping_is_changed_while_events_flow() -> None:
     run(story)
 
 
-# --- what a network may do
-
-
-def test_a_network_that_swallows_multicast_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    sending = Sender.send
-
-    def swallowed(self: Sender, data: bytes, to: tuple[str, int]) -> None:
-        if not to[0].startswith("239."):
-            sending(self, data, to)
-
-    monkeypatch.setattr(Sender, "send", swallowed)
-
-    async def story(lan: Lan) -> None:
-        with pytest.raises(LanError, match=r"multicast does not work on 127\.0\.0\.1.*peer=host:port"):
-            await lan.client()
-
-    run(story)
-
-
-def test_auto_sends_a_copy_to_each_peer_where_multicast_is_swallowed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Each hears itself through the group, but a network between them carries none: seen because peers are heard alone."""
-    sending = Sender.send
-    monkeypatch.setattr(reach, "PEERS_CHECKED_S", 0.2)
-    caplog.set_level(logging.WARNING)
-
-    async def story(lan: Lan) -> None:
-        ports = [lan.port + 1, lan.port + 2]
-        peers = [f"port={ports[0]}&peer=127.0.0.1:{ports[1]}", f"port={ports[1]}&peer=127.0.0.1:{ports[0]}"]
-
-        def by_pairs(self: Sender, data: bytes, to: tuple[str, int]) -> None:
-            # A group's datagram reaches nobody but its own sender: that is what a switch that swallows multicast does.
-            if to[0].startswith("239."):
-                whole = [each for each in (one, other) if each and each[0]._sender is self]
-                for each in whole:
-                    for group, (_, assembler) in each[0]._receivers.items():
-                        if group.startswith(f"udp_ipm://{to[0]}:"):
-                            assembler.take(memoryview(data))
-                return
-            sending(self, data, to)
-
-        one: list[Any] = []
-        other: list[Any] = []
-        made: list[Any] = []
-        starting = lan_server.LanServer.start
-
-        async def noted(self: lan_server.LanServer) -> lan_server.LanServer:
-            (one if not one else other).append(self)
-            return await starting(self)
-
-        monkeypatch.setattr(lan_server.LanServer, "start", noted)
-        monkeypatch.setattr(Sender, "send", by_pairs)
-        made = [await lan.client(each) for each in peers]
-        got: list[Any] = []
-        await made[0].until(lambda: made[0].server.mode == "fanout", 5)
-        await made[1].subscribe("trades", "price < 3", deliver=got.append)
-        await heard(made[0])
-        await made[0].publish("trades", trades(5))
-        await made[1].until(lambda: len(got) == 3)
-        assert "the network swallows multicast" in caplog.text
-
-    run(story)
-
-
-def test_fan_out_needs_no_multicast() -> None:
-    async def story(lan: Lan) -> None:
-        ports = [lan.port + 1, lan.port + 2]
-        one = await lan.client(f"mode=fanout&port={ports[0]}&peer=127.0.0.1:{ports[1]}")
-        other = await lan.client(f"mode=fanout&port={ports[1]}&peer=127.0.0.1:{ports[0]}")
-        got: list[Any] = []
-        await other.subscribe("trades", "price < 3", deliver=got.append)
-        await heard(one)
-        await one.publish("trades", trades(5))
-        await other.until(lambda: len(got) == 3)
-        assert (one.server.mode, one.server.state()["datagrams"]["groups"]) == ("fanout", {})
-
-    run(story)
-
-
-# --- what one can get wrong
-
-
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("lan://239.192.10.0?interface=10.1.2.3", "without a key anybody on the network of 10.1.2.3 could publish"),
-        ("lan://239.192.10.0?interfase=127.0.0.1", "did you mean 'interface'"),
-        ("lan://239.192.10.0?mode=fanout", "name them: peer="),
-        ("lan://239.192.10.0?mode=broadcast", "mode is one of multicast, fanout, auto"),
-        ("lan://10.0.0.1", "no multicast address"),
-        ("tcp://239.192.10.0", "the address of a LAN is lan://"),
-        ("lan://239.192.10.0?interface=eth0", "named by its IPv4 address"),
-        ("lan://239.192.10.0?peer=7000", "a peer is host:port"),
-        ("lan://239.192.10.0?quality=sure", "quality is reliable or best effort"),
-    ],
-)
-def test_an_address_that_cannot_be_is_refused(url: str, said: str) -> None:
-    with pytest.raises(Exception, match=said):
-        LanOptions.of(url)
-
-
-def test_an_interface_that_is_not_there_is_said() -> None:
-    with pytest.raises(DatagramError, match=r"no interface has the address 203\.0\.113\.9"):
-        Receiver(Group.of("udp_ipm://239.192.10.1:6666"), Interface("203.0.113.9"))
-
-
-def test_groups_of_others_are_not_heard() -> None:
-    """IP_MULTICAST_ALL is off: a socket on the same port gets its own group only."""
-    lan = Lan()
-    interface = Interface()
-    receivers = [Receiver(Group.of(f"udp_ipm://239.192.77.{at}:{lan.port}"), interface) for at in (1, 2)]
-    sender = Sender(interface)
-    sender.send(b"one", ("239.192.77.1", lan.port))
-    sender.send(b"two", ("239.192.77.2", lan.port))
-    assert [[bytes(each) for each in one.read()] for one in receivers] == [[b"one"], [b"two"]]
-    for each in (*receivers, sender):
-        each.close()
-
-
-@pytest.mark.parametrize("refused", [False, True])
-def test_datagrams_sent_together_come_as_they_were(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than the kernel takes at once; also where it takes only one after the other."""
-    lan, interface = Lan(), Interface()
-    receiver = Receiver(Group.of(f"udp_ipm://239.192.77.1:{lan.port}"), interface)
-    sender = Sender(interface)
-    if refused:
-        monkeypatch.setattr("contentcast.live.datagrams.UDP_SEGMENT", 9999)
-    datagrams = [*(bytes([at]) * 1432 for at in range(100)), b"the last"]
-    sender.send_all(datagrams, ("239.192.77.1", lan.port))
-    assert [bytes(each) for each in receiver.read()] == datagrams
-    assert sender.sent == 101
-    for each in (receiver, sender):
-        each.close()
-
-
-def test_a_network_that_is_down_for_a_while_does_not_end_sending_together() -> None:
-    class Down:
-        def sendmsg(self, *_: Any) -> int:
-            raise OSError(errno.ENETUNREACH, "Network is unreachable")
-
-        def sendto(self, *_: Any) -> int:
-            raise OSError(errno.ENETUNREACH, "Network is unreachable")
-
-    lan, interface = Lan(), Interface()
-    receiver = Receiver(Group.of(f"udp_ipm://239.192.77.1:{lan.port}"), interface)
-    sender = Sender(interface)
-    there, calls = sender.socket, []
-
-    class Up(Down):
-        def sendmsg(self, *given: Any) -> int:
-            calls.append(len(given[0]))
-            return there.sendmsg(*given)
-
-    sender.socket = Down()  # type: ignore[assignment]
-    sender.send_all([bytes(1432)] * 3, ("239.192.77.1", lan.port))
-    assert (sender.sent, sender.refused) == (0, 3)
-    sender.socket = Up()  # type: ignore[assignment]
-    sender.send_all([bytes(1432)] * 3, ("239.192.77.1", lan.port))
-    assert (sender.sent, calls) == (3, [3])
-    there.close()
-    receiver.close()
-
-
-def test_what_is_read_at_one_wake_up_is_bounded_where_the_kernel_joins_datagrams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contentcast.live.datagrams.MOST_READ", 10)
-    lan, interface = Lan(), Interface()
-    receiver = Receiver(Group.of(f"udp_ipm://239.192.77.1:{lan.port}"), interface)
-    sender = Sender(interface)
-    for _ in range(10):
-        sender.send_all([bytes(1432)] * 20, ("239.192.77.1", lan.port))
-    read = []
-    while came := len(list(receiver.read())):
-        read.append(came)
-    assert sum(read) == 200
-    assert max(read) < 10 + 20
-    for each in (receiver, sender):
-        each.close()
-
-
 def test_a_batch_that_is_cut_into_several_messages_comes_once() -> None:
     async def story(lan: Lan) -> None:
         publisher, other = [await lan.client() for _ in range(2)]
@@ -443,20 +241,6 @@ def test_a_batch_that_is_cut_into_several_messages_comes_once() -> None:
         assert got == [float(at) for at in range(5000)]
 
     run(story)
-
-
-def test_what_the_kernel_drops_is_counted() -> None:
-    lan, interface = Lan(), Interface()
-    receiver = Receiver(Group.of(f"udp_ipm://239.192.77.1:{lan.port}"), interface, buffer_bytes=8192)
-    sender = Sender(interface)
-    for _ in range(100):
-        sender.send(bytes(1000), ("239.192.77.1", lan.port))
-    came = len(list(receiver.read()))
-    sender.send(b"after", ("239.192.77.1", lan.port))
-    assert len(list(receiver.read())) == 1
-    assert receiver.dropped == 100 - came > 0
-    receiver.close()
-    sender.close()
 
 
 def test_values_outside_a_domain_are_refused_where_they_are_published() -> None:

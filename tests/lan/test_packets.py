@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from contentcast.live.datagrams import MOST_DATAGRAM_BYTES
 from contentcast.live.lan import keys
 from contentcast.live.lan.keys import GroupKey, Window
-from contentcast.live.lan.packets import HEADER, Assembler, Cutter
+from contentcast.live.lan.packets import HEADER, PROBE, Assembler, Cutter, probe_bytes, probe_ids
 from contentcast.model import ContentcastError
 
 G = "udp_ipm://239.192.10.1:6666"
@@ -124,3 +124,12 @@ def test_a_key_that_is_too_short_or_open_to_others_is_refused(tmp_path) -> None:
     file.write_text("hello")
     with pytest.raises(ContentcastError, match="hexadecimal"):
         GroupKey.load(file)
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_probe_names_senders_and_no_group(key: GroupKey | None) -> None:
+    (datagram,) = Cutter(7, key).cut(probe_bytes({3, 2**64 - 1}), PROBE, fan_out=True)
+    whole = Assembler("", 1, key).take(memoryview(datagram))
+    assert whole is not None
+    assert (whole.sender, whole.group, probe_ids(whole.payload)) == (7, PROBE, {3, 2**64 - 1})
+    assert probe_ids(b"of another form") == probe_ids(b"of anoth")

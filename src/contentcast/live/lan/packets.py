@@ -4,7 +4,8 @@
 
 `number` counts the datagrams of a sender to a group from 1, so a gap says how many were lost. The datagrams of one message
 are consecutive: `part` of `parts`. With flag 1 (signed) a time in milliseconds comes before the piece and a tag after it.
-With flag 2 (fan-out) the group comes as text, since the datagram was sent to one computer and not to the group.
+With flag 2 (fan-out) the group comes as text, since the datagram was sent to one computer and not to the group. A probe (see
+`reach`) names no group; its piece is the u64s of senders.
 Rule: whatever the bytes are, `take` gives a message that its sender cut, or nothing; what it gave up is counted.
 """
 
@@ -12,9 +13,11 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from contentcast.live.datagrams import MOST_DATAGRAM_BYTES
 from contentcast.live.lan.keys import TAG_BYTES, GroupKey, Window
@@ -30,6 +33,8 @@ MOST_UNFINISHED: Final = 64
 """Messages of one sender to one group that wait for their other parts."""
 MOST_UNFINISHED_BYTES: Final = 64 * 2**20
 NUMBERS: Final = 1 << 32
+PROBE: Final = ""
+"""What stands in the place of a probe's group."""
 
 
 class Whole(NamedTuple):
@@ -38,6 +43,15 @@ class Whole(NamedTuple):
     sender: int
     group: str
     payload: bytes
+
+
+def probe_bytes(senders: Iterable[int]) -> bytes:
+    return np.array(sorted(senders), "<u8").tobytes()
+
+
+def probe_ids(payload: bytes) -> set[int]:
+    whole = payload[: len(payload) // 8 * 8]
+    return set(np.frombuffer(whole, "<u8").tolist())
 
 
 class Cutter:

@@ -1,14 +1,19 @@
 """Whom does multicast reach here? Probed at the start, and watched as long as the server runs.
 
     to oneself      an empty message to the control group that does not come back: the computer itself has no multicast
-    to a peer       an empty message to the peer alone; it answers alone and over the group. Heard alone only: something between
-                    the two swallows multicast. A peer that sends all of its messages alone does not hear the group either
+    to a peer       a probe to the peer alone, and an empty message to the group; the peer answers with both. Heard alone only:
+                    something between the two swallows multicast
     to nobody       nothing was heard for NOBODY_AFTER_S: there is no other server, or it is behind such a network
 
+    a sends to the group: b hears it, c does not        b -> a   probe, unheard: nobody
+                                                        c -> a   probe, unheard: a        so a does not reach c
+
+A probe names the servers that its sender hears alone only, so that they know whom they do not reach. That a server sends copies
+says nothing: it may do so because of a third one.
 With `auto` the server then sends a copy to each peer, besides the group: others may still hear that one. With `multicast` it
 says whom it does not reach. Two servers that are not named to each other cannot tell a network that swallows multicast from one
 where nobody else is.
-Rule: a server that reaches nobody has said so in its log; `state` has it too.
+Rule: a server that reaches nobody has said so in its log; `state` has it too. Who is silent counts no more, and is forgotten.
 """
 
 from __future__ import annotations
@@ -16,35 +21,59 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Final
 
+from contentcast.live.lan.keys import CLOCKS_DIFFER_S
 from contentcast.live.lan.options import LanError, LanOptions
+from contentcast.routing.multicast.members import EXPIRE_AFTER_S
 
 PROBE_S: Final = 0.3
 """How long the own probe may take to come back through the group."""
 PEERS_CHECKED_S: Final = 1.0
 """After this long a peer that is heard alone, but not over the group, is behind something that swallows multicast."""
+LOOK_EVERY_S: Final = 2.0
+"""So often peers are probed again, and it is looked who is silent."""
+SILENT_AFTER_S: Final = EXPIRE_AFTER_S
+FORGET_AFTER_S: Final = 3 * CLOCKS_DIFFER_S
+"""Numbers of a sender are kept until what somebody recorded of it is too old to be sent again."""
 NOBODY_AFTER_S: Final = 5.0
 """Servers tell what they want every two seconds."""
+NEVER: Final = float("-inf")
 
 log = logging.getLogger("contentcast.lan")
 
 
+@dataclass(slots=True)
+class Heard:
+    """When another server was last heard, and by which way."""
+
+    group: float = NEVER
+    alone: float = NEVER
+    is_checked: bool = False
+    """It was heard alone, and has had time to be heard over the group."""
+    is_deaf: bool = False
+    """It says that what this server sends to the group does not come to it."""
+
+
 class Reach:
-    """`send_alone` and `send_group` send an empty message; `switch` has the server send copies from now on."""
+    """`send_alone` sends a probe with the servers that are not heard over groups, `send_group` an empty message. `switch` has
+    the server send copies from now on; `forget` is told who has been silent for long.
+    """
 
     def __init__(
         self,
         options: LanOptions,
-        send_alone: Callable[[], None],
+        *,
+        send_alone: Callable[[set[int]], None],
         send_group: Callable[[], None],
         switch: Callable[[], None],
+        forget: Callable[[int], None],
     ) -> None:
         self._options = options
-        self._send_alone, self._send_group, self._switch = send_alone, send_group, switch
-        self._group: set[int] = set()
-        self._alone: set[int] = set()
-        self._talks_alone: set[int] = set()
+        self._send_alone, self._send_group, self._switch, self._forget = send_alone, send_group, switch, forget
+        self._heard: dict[int, Heard] = {}
         self._told: set[int] = set()
         self._planned: set[asyncio.TimerHandle] = set()
 
@@ -55,7 +84,6 @@ class Reach:
         while not came_back() and loop.time() < until:
             self._send_group()
             await asyncio.sleep(0.02)
-        self._send_alone()
         if came_back():
             self._plan(NOBODY_AFTER_S, self._say_nobody)
             return True
@@ -70,31 +98,75 @@ class Reach:
     # --- who was heard
 
     def heard_group(self, senders: Iterable[int]) -> None:
-        self._group.update(senders)
+        now = monotonic()
+        for each in senders:
+            self._of(each).group = now
 
-    def heard_alone(self, senders: set[int], with_messages: set[int]) -> None:
-        """`with_messages`: those whose messages came alone, not only their probes."""
-        if self._options.mode == "fanout":
+    def heard_alone(self, senders: Iterable[int]) -> None:
+        now = monotonic()
+        new = {each for each in senders if now - self._of(each).alone >= SILENT_AFTER_S}
+        for each in senders:
+            self._of(each).alone = now
+        if not new:
             return
-        new = senders - self._alone
-        self._alone |= senders
-        if new:
-            self._send_alone()
-            self._send_group()
-            self._plan(PEERS_CHECKED_S, self._check)
-        if not with_messages <= self._talks_alone:
-            self._talks_alone |= with_messages
-            self._check()  # at once: what is sent until then is lost
+        for each in new:
+            self._of(each).is_checked = self._hears_no_group
+        self._probe()
+        if not self._hears_no_group:
+            self._plan(PEERS_CHECKED_S, lambda: self._check(new))
+
+    def probed(self, sender: int, is_deaf: bool) -> None:
+        """`is_deaf`: its probe names this server among those that it does not hear over groups."""
+        self._of(sender).is_deaf = is_deaf
+        if is_deaf:
+            self._say_unreached()  # at once: what is sent until then is lost
+
+    def unheard(self) -> set[int]:
+        """Servers that are heard alone only."""
+        now = monotonic()
+        return {
+            name
+            for name, each in self._heard.items()
+            if each.is_checked and now - each.alone < SILENT_AFTER_S <= now - each.group
+        }
 
     def unreached(self) -> set[int]:
         """Servers that are there, and that the group does not connect with this one."""
-        return (self._alone - self._group) | self._talks_alone
+        if self._hears_no_group:
+            return set()
+        now = monotonic()
+        deaf = {name for name, each in self._heard.items() if each.is_deaf and now - each.alone < SILENT_AFTER_S}
+        return self.unheard() | deaf
 
-    def _check(self) -> None:
-        swallowed = self.unreached() - self._told
+    @property
+    def _hears_no_group(self) -> bool:
+        """By its own choice: there is nothing to watch, but peers are told."""
+        return self._options.mode == "fanout"
+
+    def _of(self, sender: int) -> Heard:
+        found = self._heard.get(sender)
+        if found is None:
+            found = self._heard[sender] = Heard()
+        return found
+
+    def _probe(self) -> None:
+        self._send_alone(self.unheard())
+        if not self._hears_no_group:
+            self._send_group()
+
+    def _check(self, new: set[int]) -> None:
+        for each in new & self._heard.keys():
+            self._heard[each].is_checked = True
+        if new & self.unheard():
+            self._probe()  # they do not reach this server, and learn it now
+        self._say_unreached()
+
+    def _say_unreached(self) -> None:
+        unreached = self.unreached()
+        swallowed = unreached - self._told
+        self._told = unreached
         if not swallowed:
             return
-        self._told |= swallowed
         what = "the network swallows multicast: %d peers are not reached through the group %s"
         told = (len(swallowed), self._options.mapping.control)
         if self._options.mode == "auto" and self._options.peers:
@@ -106,7 +178,7 @@ class Reach:
             )
 
     def _say_nobody(self) -> None:
-        if not self._group and not self._alone and not self._options.interface.is_loopback:
+        if not self._heard and not self._options.interface.is_loopback:
             log.warning(
                 "nobody is reached: no other server was heard on %s at %s in %g s. It may be the only one; if it is not, "
                 "the network swallows multicast: name the others with peer=host:port",
@@ -116,6 +188,17 @@ class Reach:
             )
 
     # --- life
+
+    def look(self) -> None:
+        """Now, and again and again: probes the peers, and forgets who is silent."""
+        self._plan(LOOK_EVERY_S, self.look)
+        now = monotonic()
+        for sender in [name for name, each in self._heard.items() if now - max(each.group, each.alone) >= FORGET_AFTER_S]:
+            del self._heard[sender]
+            self._forget(sender)
+        if self._options.peers:
+            self._probe()
+        self._say_unreached()
 
     def _plan(self, after_s: float, what: Callable[[], None]) -> None:
         def due() -> None:
@@ -131,4 +214,6 @@ class Reach:
         self._planned.clear()
 
     def state(self) -> dict[str, Any]:
-        return {"heard over groups": len(self._group), "not reached over groups": len(self.unreached())}
+        now = monotonic()
+        heard = sum(now - each.group < SILENT_AFTER_S for each in self._heard.values())
+        return {"heard over groups": heard, "not reached over groups": len(self.unreached())}

@@ -24,7 +24,7 @@ from contentcast.hosting.perform import How, perform
 from contentcast.hosting.timers import Timers
 from contentcast.live.datagrams import RECEIVE_BUFFER_BYTES, Receiver, Sender
 from contentcast.live.lan.options import LanOptions
-from contentcast.live.lan.packets import Assembler, Cutter
+from contentcast.live.lan.packets import PROBE, Assembler, Cutter, probe_bytes, probe_ids
 from contentcast.live.lan.portions import portions
 from contentcast.live.lan.reach import Reach
 from contentcast.model import EventBatch, Space
@@ -106,7 +106,13 @@ class LanServer:
         self._waiting: deque[Input] = deque()
         self._handling = self._running = False
         self._asked: dict[str, float] = {}
-        self.reach = Reach(options, self._probe_alone, self._probe_group, self._fan_out)
+        self.reach = Reach(
+            options,
+            send_alone=self._probe_alone,
+            send_group=self._probe_group,
+            switch=self._fan_out,
+            forget=self._forget,
+        )
         self._how: How = {
             SendGroup: self._send_group,
             Join: self._join,
@@ -132,6 +138,7 @@ class LanServer:
                 own = self._receivers[self.router.control][1].losses
                 if not await self.reach.probe(lambda: own.own > 0):
                     self.mode = "fanout"
+            self.reach.look()
             self.put(Started())
         except BaseException:
             self._close()
@@ -155,11 +162,10 @@ class LanServer:
 
     # --- whom multicast reaches
 
-    def _probe_alone(self) -> None:
-        """An empty message to each peer."""
+    def _probe_alone(self, unheard: set[int]) -> None:
+        datagrams = list(self._cutter.cut(probe_bytes(unheard), PROBE, fan_out=True))
         for peer in self.options.peers:
-            for datagram in self._cutter.cut(b"", self.router.control, fan_out=True):
-                self._sender.send(datagram, peer)
+            self._sender.send_all(datagrams, peer)
 
     def _probe_group(self) -> None:
         self._send_to_group(b"", self.router.control)
@@ -169,6 +175,11 @@ class LanServer:
             self.mode = "fanout"
             self.put(TimerFired(Timer("answer")))
             self._ask("")
+
+    def _forget(self, sender: int) -> None:
+        for each in (self._alone, *(assembler for _, assembler in self._receivers.values())):
+            each.forget(sender)
+        self._asked.pop(f"{sender:016x}", None)
 
     # --- inputs
 
@@ -237,9 +248,12 @@ class LanServer:
 
     def _read_alone(self) -> None:
         came = [whole for data in self._sender.read() if (whole := self._alone.take(data)) is not None]
-        self.reach.heard_alone({each.sender for each in came}, {each.sender for each in came if each.payload})
+        self.reach.heard_alone({each.sender for each in came})
+        for each in came:
+            if each.group == PROBE:
+                self.reach.probed(each.sender, is_deaf=self.sender_id in probe_ids(each.payload))
         joined = {self.router.control, *self.router.groups}
-        self._arrive([(each.sender, each.group, each.payload) for each in came if each.payload and each.group in joined])
+        self._arrive([(each.sender, each.group, each.payload) for each in came if each.group in joined])
 
     def _arrive(self, came: list[tuple[int, str, bytes]]) -> None:
         for sender, group, payload in came:
