@@ -9,12 +9,13 @@ import asyncio
 import contextlib
 import json
 import signal
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import contentcast as cc
+from contentcast.live.client.publishing import Receipt
 from contentcast.live.settings.address import Address
 from tests.live.stories import LIMIT_S, Process, until
 
@@ -71,26 +72,36 @@ class Brokers:
             each.end()
 
 
+IN_FLIGHT = 8
+"""Batches of a feed that are under way while nothing holds them up."""
+
+
 class Feed:
     """Publishes one numbered order after the other, some in one batch, and notes what was accepted."""
 
-    def __init__(self, name: str, url: str) -> None:
+    def __init__(self, name: str, url: str, in_flight: int = IN_FLIGHT) -> None:
         self.name = name
         self.url = url
+        self._in_flight = in_flight
         self.accepted: list[int] = []
         self._stop = False
         self._task = asyncio.create_task(self._publish())
 
     async def _publish(self) -> None:
         number = 0
+        under_way: deque[tuple[range, asyncio.Future[Receipt]]] = deque()
         async with cc.connect(self.url, name=self.name) as client:
             await client.declare(ORDERS)
-            while not self._stop:
-                count = 1 + number % 7
-                batch = [{"feed": self.name, "number": number + at, "price": float((number + at) % 100)} for at in range(count)]
-                number += count
-                await client.publish("orders", batch)
-                self.accepted += [each["number"] for each in batch]  # type: ignore[misc]
+            while under_way or not self._stop:
+                if len(under_way) == self._in_flight or self._stop:
+                    numbers, receipt = under_way.popleft()
+                    await receipt
+                    self.accepted += numbers
+                    continue
+                numbers = range(number, number + 1 + number % 7)
+                number = numbers.stop
+                batch = [{"feed": self.name, "number": each, "price": float(each % 100)} for each in numbers]
+                under_way.append((numbers, await client.publish("orders", batch, wait=False)))
 
     async def reached(self, count: int) -> None:
         """So many more were accepted."""

@@ -105,6 +105,16 @@ def test_a_misspelt_file_is_told_before_anything_is_published(tmp_path: Path, mo
         assert (told.exit_code, told.stderr) == (2, f"contentcast: {complaint}\n")
 
 
+def test_a_publisher_with_a_name_goes_to_one_broker(tmp_path: Path) -> None:
+    (tmp_path / "day.jsonl").write_text('{"issue": "IBM"}\n')
+    words = ["publish", "trades", str(tmp_path / "day.jsonl"), "--publisher", "feed", "--broker", "127.0.0.1:1,127.0.0.1:2"]
+    told = CliRunner().invoke(app, words)
+    assert (told.exit_code, told.stderr) == (
+        2,
+        "contentcast: --publisher goes to one broker, not to several: it alone knows what it has accepted\n",
+    )
+
+
 def test_a_broker_open_to_other_machines_wants_tls_or_a_word() -> None:
     open_to_all = BrokerConfig(listen=(read_address("contentcast://0.0.0.0:0"),))
     with pytest.raises(cc.ContentcastError, match="--insecure"):

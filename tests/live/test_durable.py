@@ -240,6 +240,36 @@ async def test_what_is_sent_again_after_a_lost_answer_is_not_published_again(tmp
 
 
 @story
+async def test_what_a_broker_may_have_on_its_disk_is_sent_to_no_other(tmp_path: Path) -> None:
+    """Broker a has it on its disk, and stops before the publisher hears of it. Broker b could not tell it from a new event."""
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a")
+        b = await net.broker("b", a)
+        subscriber = await net.client(b)
+        await subscriber.declare(TRADES)
+        events = await subscriber.events("trades", durable="desk-7").ready()
+        changes: list[tuple[str, str]] = []
+        async with Proxy(a) as proxy:
+            url = f"{proxy.url},{b.addresses[0]}"
+            publisher = await net.enter_async_context(cc.connect(url, on_change=lambda *each: changes.append(each)))
+            await knows_space(publisher)
+            proxy.answers = False
+            sent = await publisher.publish("trades", prices(1, 2), wait=False)
+            assert await taken(events, 2) == [1, 2]
+            await a.stop()
+            proxy.cut()
+            await until(lambda: any(what == "trying" and "b does not keep" in about for what, about in changes))
+            assert ("waiting", "for a, which keeps what this client has published or subscribes to") in changes
+            assert not sent.done()
+            proxy.answers = True
+            await net.again(a, b)
+            assert (await sent).duplicate
+            await publisher.publish("trades", prices(3, 1))
+            assert publisher.broker == "a"
+        assert await taken(events, 1) == [3]
+
+
+@story
 async def test_an_ended_subscription_gets_nothing_and_a_new_one_of_its_name_begins_anew(tmp_path: Path) -> None:
     async with Durably(tmp_path) as net:
         a, client = await net.alone()

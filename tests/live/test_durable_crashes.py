@@ -22,7 +22,7 @@ LINE = {"a": [], "b": ["a"], "c": ["b"]}
 
 @asynccontextmanager
 async def a_network(folder: Path) -> AsyncIterator[tuple[Brokers, list[Feed], list[Desk]]]:
-    """Three brokers in a line, feeds at both ends, desks at all; judged at the end."""
+    """Three brokers in a line, feeds at both ends that know a second address, desks at all; judged at the end."""
     brokers = Brokers(folder, LINE)
     desks: list[Desk] = []
     try:
@@ -32,7 +32,8 @@ async def a_network(folder: Path) -> AsyncIterator[tuple[Brokers, list[Feed], li
             await desk.begin()
             assert desk.holds_at == {"a", "b", "c"}, "it holds everywhere before anything is published"
             desks.append(desk)
-        feeds = [Feed("left", brokers.addresses["a"]), Feed("right", brokers.addresses["c"])]
+        ways = {"left": ("a", "b"), "right": ("c", "a")}
+        feeds = [Feed(name, ",".join(brokers.addresses[each] for each in way)) for name, way in ways.items()]
         yield brokers, feeds, desks
         for feed in feeds:
             await feed.stop()
@@ -168,7 +169,7 @@ def test_a_damaged_log_stops_the_start_with_the_place_and_is_found_by_verify(tmp
         brokers = Brokers(tmp_path, {"a": []})
         try:
             await brokers.start("a")
-            feed = Feed("feed", brokers.addresses["a"])
+            feed = Feed("feed", brokers.addresses["a"], in_flight=1)  # many groups in the log
             await feed.reached(50)
             await feed.stop()
             brokers.kill("a")

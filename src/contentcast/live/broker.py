@@ -351,8 +351,12 @@ class Broker:
 
     def hello(self, role: str) -> Hello:
         told = self.config.advertise or tuple(each for each in self.addresses if not each.is_anywhere)
-        spoken = spoken_protocol(self.config.protocol, self.is_durable)
-        return Hello(role, self.name, incarnation=self.incarnation, protocol=spoken, addresses=tuple(map(str, told)))
+        addresses = tuple(map(str, told))
+        return Hello(role, self.name, incarnation=self.incarnation, protocol=self.spoken_protocol, addresses=addresses)
+
+    @property
+    def spoken_protocol(self) -> str:
+        return spoken_protocol(self.config.protocol, self.is_durable)
 
     def check_broker(self, connection: Connection, name: str, protocol: str) -> str:
         return check_broker(self.name, self.config, self.is_durable, connection.certificate(), name, protocol)

@@ -8,10 +8,9 @@ from typing import Any, Final
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.tls import proven_name
 from contentcast.wire import Message, WireError
-from contentcast.wire.client import PROTOCOL_VERSION, Hello
+from contentcast.wire.client import DURABLY, PROTOCOL_VERSION, Hello
 
 MOST_NAME_CHARACTERS: Final = 200
-DURABLY: Final = ", durably"
 
 
 def check_greeting(message: Message) -> Hello:
@@ -27,7 +26,7 @@ def check_greeting(message: Message) -> Hello:
 
 
 def spoken_protocol(protocol: str, is_durable: bool) -> str:
-    """How a broker calls its protocol in a `Hello`."""
+    """How a broker calls its protocol in a `Hello` and a `Welcome`."""
     return f"{protocol}{DURABLY}" if is_durable else protocol
 
 

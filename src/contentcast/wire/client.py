@@ -49,6 +49,9 @@ PROTOCOL_VERSION: Final = 1
 PASSING: Final = "~"
 """The name of a publisher that begins so belongs to one life of one client, which gives its numbers by itself."""
 
+DURABLY: Final = ", durably"
+"""A broker that keeps what it accepts says so behind its protocol: "link-matching, durably"."""
+
 POST: Final = struct.Struct("<qIB")
 DELIVERY: Final = struct.Struct("<qIIB")
 DURABLE_DELIVERY: Final = struct.Struct("<qqqIB")

@@ -71,6 +71,8 @@ def publish(
     declared = read_space(space, declare) if declare else None
     if publisher and (not files or STDIN in files):
         raise ContentcastError("--publisher numbers the batches of files, which are the same every time; stdin is not")
+    if publisher and "," in broker:
+        raise ContentcastError("--publisher goes to one broker, not to several: it alone knows what it has accepted")
     _check_there(files or [])
     sent = (publisher, number) if publisher else None
     how = how_of(unknown, on_error, nan, finer, epoch)

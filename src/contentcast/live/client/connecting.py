@@ -48,7 +48,9 @@ def connect(
 
     lan://GROUP:PORT is a client on a LAN without a broker, which has the same verbs (`live.lan`). `authority`, `certificate`
     and `key` are PEM files for contentcasts://; `token` is a signed one. `on_change` is called with
-    "lost", "trying", "connected", "refused" or "failed", and what it is about.
+    "lost", "waiting", "trying", "connected", "refused" or "failed", and what it is about.
+
+    Who has published to a broker with a data folder, or subscribes durably there, goes back to that broker and to no other.
     """
     if isinstance(url, str) and url.startswith("lan://"):
         if name or token or authority or certificate or key:

@@ -26,7 +26,19 @@ from contentcast.live.links.turns import Turns
 from contentcast.live.settings.address import Address
 from contentcast.model import ContentcastError
 from contentcast.wire import Message, SpaceVersions, WireError, decode
-from contentcast.wire.client import PASSING, Beat, Delivery, Done, DurableDelivery, Failed, Hello, Spaces, Welcome
+from contentcast.wire.client import (
+    DURABLY,
+    PASSING,
+    Beat,
+    Delivery,
+    Done,
+    DurableDelivery,
+    Failed,
+    Hello,
+    Post,
+    Spaces,
+    Welcome,
+)
 
 GREETING_S: Final = 5.0
 BEAT_EVERY_S: Final = 1.0
@@ -73,9 +85,11 @@ class Conversation(ABC):
         self._refusal: ContentcastError | None = None
         # Numbers begin anew with every client, so its publisher is another one than that of a namesake before it.
         publisher = f"{PASSING}{self.name}/{self._key[:8]}"
-        self._publishing = Publishing(publisher, self._send, self._turns.want, self._turns.flush)
+        self._publishing = Publishing(publisher, self._send_post, self._turns.want, self._turns.flush)
         self._home = ""
-        """The broker that keeps this client's durable subscriptions: no other one will do."""
+        """The broker that keeps this client's durable subscriptions, or what it has published: no other one will do."""
+        self._is_kept = False
+        """Does this broker keep what it accepts?"""
         self._current: Connection | None = None
 
     @abstractmethod
@@ -153,8 +167,10 @@ class Conversation(ABC):
             raise TimeoutError(f"it does not say who it is within {GREETING_S:g} s") from None
         if self._home and welcome.name != self._home:
             connection.close()
-            raise ConnectionError(f"{welcome.name} does not keep this client's durable subscriptions; {self._home} does")
-        self.broker = welcome.name
+            raise ConnectionError(
+                f"{welcome.name} does not keep what this client has published or subscribes to; {self._home} does"
+            )
+        self.broker, self._is_kept = welcome.name, welcome.protocol.endswith(DURABLY)
         self._publishing.window_events = max(1, welcome.window_events)
         self._publishing.window_bytes = max(1, welcome.window_bytes)
         self._connection = connection
@@ -177,6 +193,8 @@ class Conversation(ABC):
                 self._end(self._refusal or NotConnected(f"the connection to {self.broker} was lost", "lost"))
                 return
             self._tell("lost", self.broker)
+            if self._home and len(self._addresses) > 1:
+                self._tell("waiting", f"for {self._home}, which keeps what this client has published or subscribes to")
             back_off = BackOff()
             while True:
                 try:
@@ -215,6 +233,15 @@ class Conversation(ABC):
     def _send(self, message: Message) -> None:
         if self._connection is not None and self._connection.is_open:
             self._connection.send(message)
+
+    def _send_post(self, post: Post) -> None:
+        """What a broker may have on its disk, its answer being lost, it alone can tell from a duplicate.
+
+        What was published before it was accepted before: through another broker it could be overtaken.
+        """
+        if self._is_kept and self.is_connected:
+            self._home = self.broker
+        self._send(post)
 
     # --- what comes
 

@@ -2,7 +2,8 @@
 
 Events that are published one by one within one wake-up go out as one batch. No more than the broker's window is under way;
 who publishes more waits. After a reconnection what was not accepted is sent again under its old number, so that a broker that
-had it already says `duplicate` and publishes nothing twice.
+had it already says `duplicate` and publishes nothing twice. A broker that keeps what it accepts remembers it for ever, and no
+other broker does: the client goes back to that one (`conversation`).
 Rule: numbers ascend without gaps, and are sent in their order.
 """
 
@@ -17,7 +18,6 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from contentcast.model import ContentcastError, EventBatch, EventError, Space
-from contentcast.wire import Message
 from contentcast.wire.client import PASSING, Done, Post
 
 MOST_ROWS: Final = 65_536
@@ -54,7 +54,7 @@ Waiting: TypeAlias = tuple["asyncio.Future[Receipt]", int, bool]
 
 class Publishing:
     def __init__(
-        self, publisher: str, send: Callable[[Message], None], wake: Callable[[], None], flush: Callable[[], None]
+        self, publisher: str, send: Callable[[Post], None], wake: Callable[[], None], flush: Callable[[], None]
     ) -> None:
         self.publisher = publisher
         self.window_events, self.window_bytes = 1, 1

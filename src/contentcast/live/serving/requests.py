@@ -75,6 +75,9 @@ class Host(durables.Host, publications.Host, Protocol):
     @property
     def witness(self) -> Witness: ...
 
+    @property
+    def spoken_protocol(self) -> str: ...
+
 
 class Serving:
     def __init__(
@@ -133,6 +136,7 @@ class Serving:
             Welcome(
                 self._host.name,
                 incarnation=self._host.incarnation,
+                protocol=self._host.spoken_protocol,
                 client=hello.name,
                 window_events=self.limits.window_events,
                 window_bytes=self.limits.window_bytes,
