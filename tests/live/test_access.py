@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -16,10 +18,17 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import contentcast as cc
+from contentcast.live.broker import Broker
 from contentcast.live.errors import LiveError
+from contentcast.live.looking.http import Metrics
+from contentcast.live.looking.inspection import state
+from contentcast.live.looking.log import Log
+from contentcast.live.serving.numbering import owned
 from contentcast.live.settings.access import Access, Rights
 from contentcast.live.settings.address import read_address
+from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.tls import Tls
+from contentcast.wire.client import Hello
 from tests.live.stories import LIMIT_S, TRADE, TRADES, Net, knows_space, story, until, wanted_at
 
 SECURE = (read_address("contentcasts://127.0.0.1:0"),)
@@ -164,10 +173,98 @@ async def test_rights_by_content() -> None:
         for wrong in (desk.publish("trades", TRADE), feed.subscribe("trades"), desk.declare(cc.Space("x", y="int"))):
             with pytest.raises(LiveError, match="may not"):
                 await wrong
+        await feed.advertise("trades", "price < 2000 OR issue = 'IBM'")
+        local: Any = a.router
+        for each in local.local.advertisements.values():
+            (price,) = each.allowed["price"]
+            assert price.accepts(999.0)
+            assert not price.accepts(1000.0), "advertised within the right only"
+        for who, what in ((desk, "TRUE"), (feed, "price > 5000")):
+            with pytest.raises(LiveError, match=r"may not publish|may publish nothing"):
+                await who.advertise("trades", what)
         with pytest.raises(LiveError, match="see the right operate"):
             await desk.ask("state")
         told = await chief.ask("state")
         assert tokens.of("chief")[:20] not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"http": "0.0.0.0:0"}, "http 0.0.0.0:0 is open to other machines"),
+        ({"http": "7480"}, "http is HOST:PORT"),
+        ({"neighbours": SECURE, "access": Access((), RIGHTS)}, "add authority to \\[tls\\]"),
+        ({"join": SECURE, "protocol": "overlay", "access": Access((), RIGHTS)}, "add authority to \\[tls\\]"),
+        (
+            {"listen": SECURE, "tls": Tls(Path("a.pem"), Path("a.key")), "access": Access((), RIGHTS)},
+            "add authority to \\[tls\\]",
+        ),
+    ],
+)
+def test_what_would_be_open_to_strangers_is_said_before_the_broker_starts(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(cc.ContentcastError, match=complaint):
+        BrokerConfig(**settings).check()
+    if settings.get("http", "").startswith("0"):
+        BrokerConfig(**settings, insecure=True).check()
+
+
+def test_nobody_can_make_up_a_name_that_belongs_to_another_identity(tmp_path: Path) -> None:
+    """Of a durable subscription and of a publisher: `b/c` of a, and `c` of a/b."""
+    tokens, rights = Tokens(), Rights({"*": "TRUE"}, {"*": "TRUE"}, declare=True)
+
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a = await net.broker("a", data=tmp_path / "a", access=Access((tokens.public,), {"*": rights}))
+            one, other = await net.client(a, token=tokens.of("a")), await net.client(a, token=tokens.of("a/b"))
+            await one.declare(TRADES)
+            mine = await one.events("trades", durable="b/c").ready()
+            theirs = await other.events("trades", durable="c").ready()
+            assert not (await one.publish("trades", TRADE, publisher="b/c", number=1)).duplicate
+            assert not (await other.publish("trades", TRADE, publisher="c", number=1)).duplicate
+            for stream in (mine, theirs):
+                assert [await anext(stream), await anext(stream)] == [TRADE, TRADE]
+
+    told()
+    names = [owned(identity, name) for identity in ("", "a", "~a", "a/b", "a%2Fb") for name in ("c", "b/c", "2Fb/c", "/c")]
+    assert len(set(names)) == len(names)
+    assert owned("desk-7", "~x") == "desk-7/~x", "as it is in data folders of earlier versions"
+    assert not owned("~desk-7", "x").startswith("~"), "or it would be kept as one of a passing publisher"
+
+
+@story
+async def test_no_secrets_in_logs_or_state() -> None:
+    """Tokens, whole and in part, keys of sessions, and what is wanted or published in the log."""
+    tokens, out = Tokens(), io.StringIO()
+    config = BrokerConfig(name="a", access=Access((tokens.public,), {"chief": RIGHTS["chief"]}))
+    for form in ("text", "json"):
+        async with Broker(config, log=Log(form, "a", out)) as a, Net() as net:
+            token, wrong = tokens.of("chief"), tokens.of("chief", lasts_s=-5)
+            chief = await net.client(a, token=token, name="desk-7")
+            for bad in (wrong, "garbage-garbage", token + "x"):
+                with pytest.raises(LiveError):
+                    await cc.connect(str(a.addresses[0]), token=bad)
+            await chief.declare(TRADES)
+            await chief.subscribe("trades", "issue = 'Hush'")
+            await chief.publish("trades", TRADE | {"issue": "Hush"})
+            key = a.serving.sessions["desk-7"].key
+            real, a.serving.access = a.serving.access, Broken()
+            with pytest.raises(LiveError, match="its log says more"):
+                await cc.connect(str(a.addresses[0]), token=token)
+            a.serving.access = real
+            told = json.dumps(state(a, with_router=True, with_counts=True), default=str) + str(list(Metrics(a).collect()))
+        assert "desk-7" in told
+        secrets = [key, "garbage-garbage", *(part for each in (token, wrong) for part in each.split(".")[1:])]
+        assert not [each for each in secrets if each in told + out.getvalue()]
+        assert "Hush" not in out.getvalue()
+        assert "RuntimeError" in out.getvalue()
+
+
+class Broken(Access):
+    """Fails when somebody comes, with their token at hand."""
+
+    def who(self, certificate_name: str, token: str) -> str:
+        raise RuntimeError(f"cannot read {Hello('client', 'm', token=token)}")
 
 
 @story

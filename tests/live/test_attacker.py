@@ -21,15 +21,39 @@ from contentcast.live.broker import Broker
 from contentcast.live.links.connection import READ_BYTES
 from contentcast.live.looking.log import Silent
 from contentcast.live.records import InMemory
+from contentcast.live.settings.access import Access, Rights
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.limits import Limits
+from contentcast.live.settings.tls import client_context
 from contentcast.model import EventBatch, SubscriptionBatch
 from contentcast.wire import Interest, Known, Message, Publish, Unframer, decode, encode, frame
-from contentcast.wire.client import Ask, Beat, Direct, Done, Failed, Hello, Post, Spaces, Subscribe, Welcome, Withdraw
+from contentcast.wire.client import (
+    Advertise,
+    Ask,
+    Beat,
+    Direct,
+    Done,
+    Failed,
+    Hello,
+    Post,
+    Spaces,
+    Subscribe,
+    Welcome,
+    Withdraw,
+)
 from tests.live.stories import TRADE, TRADES, Net, story, until
+from tests.live.test_access import SECURE, Papers
 from tests.messages import mutated, samples
 
-LIMITS = Limits(greeting_s=0.5, connections=40, subscriptions_per_client=100, predicate_bytes=1000, spaces=20, attributes=50)
+LIMITS = Limits(
+    greeting_s=0.5,
+    connections=40,
+    subscriptions_per_client=100,
+    predicate_bytes=1000,
+    spaces=20,
+    attributes=50,
+    advertisements_per_client=2,
+)
 
 
 class Attacker:
@@ -88,9 +112,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage() -> AsyncIterator[Stage]:
+async def stage(**settings: Any) -> AsyncIterator[Stage]:
     async with Net() as net:
-        broker = await net.broker("a", limits=LIMITS)
+        broker = await net.broker("a", limits=LIMITS, **settings)
         publisher, subscriber = await net.client(broker), await net.client(broker)
         await publisher.declare(TRADES)
         yield Stage(net, broker, publisher, await subscriber.events("trades", "issue = 'honest'").ready())
@@ -152,6 +176,8 @@ async def test_a_client_that_asks_for_too_much_is_told_the_limit() -> None:
             (Spaces(8, tuple({"name": f"s{at}", "attributes": {"y": "int"}} for at in range(30))), "limit spaces"),
             (Withdraw(9, "everything", (1,)), "message"),
             (Ask(10, "secrets"), "request"),
+            (Advertise(11, "trades", 1, "price < 1" + " OR price < 1" * 100), "limit predicate_bytes"),
+            (Advertise(12, "trades", 1, "price = 1 OR volume = 5 OR issue = 'x'"), "limit advertisements_per_client"),
         ):
             await attacker.send(message)
             failed = await attacker.next(Failed)
@@ -233,6 +259,36 @@ async def test_a_huge_frame_is_not_waited_for_in_memory() -> None:
         await until(lambda: len(session.connection._half) > 0)
         assert len(session.connection._half) < 2000
         await on.check()
+
+
+@pytest.mark.parametrize("role", ["link", "direct"])
+def test_who_calls_himself_a_broker_does_not_get_round_the_rights(role: str, tmp_path: Path) -> None:
+    """Brokers subscribe to and publish everything; so where there are rights, a broker proves its name, also on loopback."""
+
+    @story
+    async def told() -> None:
+        papers = Papers(tmp_path)
+        access = Access(rights={"*": Rights({"trades": "TRUE"}, {"trades": "issue = 'honest'"}, declare=True)})
+        async with stage(access=access) as on:
+            attacker = await on.attacker(Hello(role, "mallory", incarnation=1, protocol="link-matching"))
+            everything = SubscriptionBatch.of(cc.subscription(TRADES, 1, "TRUE", subscriber="mallory"))
+            await attacker.send(Spaces(0, (TRADES.to_dict(),)), Interest("mallory", 1, 0, 1, (everything,)))
+            (failed,) = await attacker.rest()
+            assert failed.code == "broker"
+            assert failed.reason.endswith("it needs the URI contentcast://broker/mallory")
+            certificate, key = papers.certificate("client", "mallory")
+            await on.check()
+            assert on.broker.router.state()["brokers"] == ["a"]
+        async with Net() as net:
+            a = await net.broker("a", listen=SECURE, tls=papers.tls("a"), access=access)
+            address, context = a.addresses[0], client_context(papers.authority, certificate, key)
+            attacker = Attacker(*await asyncio.open_connection(address.host, address.port, ssl=context))
+            await attacker.send(Hello(role, "mallory", incarnation=1, protocol="link-matching"))
+            (failed,) = await attacker.rest()
+            assert failed.code == "broker", "a client's certificate makes no broker"
+            attacker.writer.close()
+
+    told()
 
 
 @story

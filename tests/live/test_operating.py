@@ -133,13 +133,15 @@ async def test_a_new_configuration_counts_at_once() -> None:
         client = await net.client(a)
         await client.declare(TRADES)
         closed = Access((), {"*": Rights(subscribe={"*": "TRUE"})})
-        a.reload(lambda: replace(a.config, neighbours=b.addresses, access=closed, spaces=(cc.Space("logs", line="string"),)))
+        a.reload(lambda: replace(a.config, neighbours=b.addresses, spaces=(cc.Space("logs", line="string"),)))
         await until(lambda: "b" in a.neighbours.links)
         assert sorted(await client.spaces()) == ["logs", "trades"]
+        a.reload(lambda: replace(a.config, neighbours=()))
+        await until(lambda: not a.neighbours.links)
+        a.reload(lambda: replace(a.config, access=closed))
         with pytest.raises(LiveError, match="may not publish"):
             await client.publish("trades", TRADE)
-        a.reload(lambda: replace(a.config, neighbours=(), access=Access()))
-        await until(lambda: not a.neighbours.links)
+        a.reload(lambda: replace(a.config, access=Access()))
         await client.publish("trades", TRADE)
 
         def broken() -> BrokerConfig:

@@ -44,7 +44,7 @@ def check_broker(
             f"{keeps} keeps what it accepts in a data folder, and {not_} has none: what enters there would not be durable; "
             "start all brokers of a network with --data, or none"
         )
-    if config.tls is not None and config.tls.authority is not None:
+    if config.proves_brokers:
         proven = proven_name(certificate, "broker")
         if proven != name:
             shown = f"proves the name {proven!r}" if proven else "proves no broker's name"

@@ -70,8 +70,8 @@ class Hello(Message):
     incarnation: int = 0
     protocol: str = ""
     addresses: tuple[str, ...] = ()
-    token: str = ""
-    key: str = ""
+    token: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,10 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes that the other side has not taken yet, as far as this process knows."""
         if self._transport is None or not self.is_open:
             return 0
-        return self._out_bytes + self._transport.get_write_buffer_size()
+        try:
+            return self._out_bytes + self._transport.get_write_buffer_size()
+        except AttributeError:  # asyncio's TLS, closed from both ends and not told yet: it has let go of what it would ask
+            return 0
 
     @property
     def enqueued(self) -> int:

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from contentcast.live.looking.inspection import state
-from contentcast.live.settings.address import AddressError
+from contentcast.live.settings.address import read_http
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ class Http:
 
 async def serve_http(broker: Broker, where: str) -> Http:
     """`where`: host:port; port 0 takes a free one."""
-    host, _, port = where.rpartition(":")
-    if not host or not port.isdigit():
-        raise AddressError(f"http is HOST:PORT, got {where!r}")
+    address = read_http(where)
     registry = CollectorRegistry()
     registry.register(Metrics(broker))
 
@@ -106,7 +104,7 @@ async def serve_http(broker: Broker, where: str) -> Http:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, int(port)).start()
+        await web.TCPSite(runner, address.host, address.port).start()
     except OSError as reason:
         await runner.cleanup()
         raise ContentcastError(f"http {where}: {reason.strerror or reason}") from None

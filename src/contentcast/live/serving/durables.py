@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from contentcast.language import print_predicate
 from contentcast.live.errors import LiveError
 from contentcast.live.looking.witness import Witness
-from contentcast.live.serving.numbering import durable_id
+from contentcast.live.serving.numbering import durable_id, owned
 from contentcast.live.serving.sessions import Session, Standing
 from contentcast.live.settings.limits import LimitError, Limits
 from contentcast.model import ContentcastError, Subscription, SubscriptionBatch
@@ -125,7 +125,7 @@ class Durables:
 
     def identify(self, session: Session, name: str) -> tuple[int, str]:
         """The id of a durable subscription, and its name in the network."""
-        whole = f"{session.identity}/{name}"
+        whole = owned(session.identity, name)
         return durable_id(self._host.name, whole), whole
 
     def _check(self, router: Durable, name: str, wanted: Subscription) -> None:

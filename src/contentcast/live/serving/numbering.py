@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import Final
+
+from contentcast.wire.client import PASSING
+
+_ESCAPED: Final = str.maketrans({each: f"%{ord(each):02X}" for each in ("%", "/", PASSING)})
 
 
 def high_bits(name: str, incarnation: int, bits: int) -> int:
     return _digest(f"{name} {incarnation}") >> (64 - bits)
+
+
+def owned(identity: str, name: str) -> str:
+    """A name that belongs to an identity, and that nobody else can make up: the first slash ends the identity."""
+    return f"{identity.translate(_ESCAPED)}/{name}"
 
 
 def durable_id(broker: str, name: str) -> int:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from contentcast.live.looking.witness import Witness
 from contentcast.live.serving.failing import failure
-from contentcast.live.serving.numbering import high_bits
+from contentcast.live.serving.numbering import high_bits, owned
 from contentcast.live.serving.sessions import Session
 from contentcast.live.settings.access import Access, AccessError, check_publication
 from contentcast.model import ContentcastError, EventBatch, Space
@@ -222,5 +222,5 @@ class Publications:
 def _at_router(session: Session, post: Post) -> str:
     """A publisher's name belongs to the identity that uses it."""
     if post.publisher.startswith(PASSING):
-        return f"{PASSING}{session.identity}/{post.publisher.removeprefix(PASSING)}"
-    return f"{session.identity}/{post.publisher}"
+        return PASSING + owned(session.identity, post.publisher.removeprefix(PASSING))
+    return owned(session.identity, post.publisher)

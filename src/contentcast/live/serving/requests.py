@@ -13,7 +13,7 @@ Rule: what a client does wrong is answered to that client with a name for it, an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from contentcast.language import parse_many, parse_predicate, print_predicate
@@ -28,7 +28,7 @@ from contentcast.live.serving.numbering import high_bits
 from contentcast.live.serving.publications import Publications
 from contentcast.live.serving.sessions import Session, Standing
 from contentcast.live.serving.spaces import LiveSpaces
-from contentcast.live.settings.access import Access, AccessError, narrowed
+from contentcast.live.settings.access import Access, AccessError, advertisable, narrowed
 from contentcast.live.settings.limits import ON_SLOW, LimitError, Limits, OnSlow
 from contentcast.live.settings.tls import proven_name
 from contentcast.model import (
@@ -200,9 +200,7 @@ class Serving:
             raise LimitError("subscriptions_per_client", f"{session.name} would have more subscriptions than it may")
         if len(self._deliveries) + fresh > self.limits.subscriptions:
             raise LimitError("subscriptions", f"broker {self._host.name} would have more subscriptions than it may")
-        longest = max(map(len, message.predicates))
-        if longest > self.limits.predicate_bytes:
-            raise LimitError("predicate_bytes", f"a predicate of {longest:,} characters")
+        self._check_length(message.predicates)
         if message.on_slow:
             if message.on_slow not in ON_SLOW:
                 raise ContentcastError(f"on_slow is one of {', '.join(ON_SLOW)}, got {message.on_slow!r}")
@@ -222,6 +220,11 @@ class Serving:
         session.subscriptions.update(zip(message.numbers, standings, strict=True))
         self._deliveries.take(dict(zip(told["names"], standings, strict=True)))
         session.connection.send(Done(message.request, {"ids": ids, "narrowed": told["narrowed"]}))
+
+    def _check_length(self, predicates: Sequence[str]) -> None:
+        longest = max(map(len, predicates))
+        if longest > self.limits.predicate_bytes:
+            raise LimitError("predicate_bytes", f"a predicate of {longest:,} characters")
 
     def _subscribe_durably(self, session: Session, space: Space, message: Subscribe) -> None:
         if len(message.numbers) != 1:
@@ -296,21 +299,24 @@ class Serving:
 
     def _advertise(self, session: Session, message: Advertise) -> None:
         """A predicate allows what it names within its constraints, and all other attributes as they are."""
-        if len(session.advertisements) >= self.limits.advertisements_per_client:
-            raise LimitError("advertisements_per_client", f"{session.name} advertises too much")
+        before = session.advertisements.get(message.number, ())
+        self._check_length([message.predicate])
         space = self._spaces.of(message.space)
-        predicate = parse_predicate(space, message.predicate)
+        wanted = parse_predicate(space, message.predicate)
+        predicate, is_less = advertisable(self.access.of(session.identity), session.identity, space, wanted)
+        standing = sum(map(len, session.advertisements.values())) - len(before)
+        if standing + len(predicate.conjunctions) > self.limits.advertisements_per_client:
+            raise LimitError("advertisements_per_client", f"{session.name} advertises too much; each OR counts as one more")
         made: list[Advertisement] = []
         for conjunction in predicate.conjunctions:
             allowed = {name: (conjunction.get(name) or Constraint.present(kind),) for name, kind in space.kinds.items()}
             made.append(Advertisement(self._next_subscription, space, allowed, session.name))
             self._next_subscription += 1
-        before = session.advertisements.get(message.number, ())
         if before:
             self._host.handle(Unadvertised(before))
         self._host.handle(Advertised(tuple(made)))
         session.advertisements[message.number] = tuple(each.id for each in made)
-        session.connection.send(Done(message.request))
+        session.connection.send(Done(message.request, {"narrowed": print_predicate(predicate)} if is_less else {}))
 
     def _declare(self, session: Session, message: Spaces) -> None:
         declared = message.read()

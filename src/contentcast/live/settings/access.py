@@ -92,11 +92,24 @@ def narrowed(rights: Rights, identity: str, space: Space, wanted: Predicate) -> 
         raise AccessError(
             f"{identity or 'who shows no identity'} may not subscribe to {space.name}; it needs the right subscribe"
         )
+    return _within(
+        allowed, wanted, f"{identity or 'who shows no identity'} may see nothing of what is asked for in {space.name}"
+    )
+
+
+def advertisable(rights: Rights, identity: str, space: Space, wanted: Predicate) -> tuple[Predicate, bool]:
+    """What of an advertisement its owner may publish, and whether that is less than was advertised."""
+    who = identity or "who shows no identity"
+    allowed = publishable(rights, identity, space)
+    return _within(allowed, wanted, f"{who} may publish nothing of what is advertised in {space.name}")
+
+
+def _within(allowed: Predicate, wanted: Predicate, refusal: str) -> tuple[Predicate, bool]:
     if allowed.is_anything or covers(allowed, wanted):
         return wanted, False
     both = allowed.intersect(wanted)
     if both.is_nothing:
-        raise AccessError(f"{identity or 'who shows no identity'} may see nothing of what is asked for in {space.name}")
+        raise AccessError(refusal)
     return both, True
 
 

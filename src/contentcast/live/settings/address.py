@@ -63,6 +63,14 @@ def read_address(text: str, default_port: int = DEFAULT_PORT) -> Address:
     return Address(parts.hostname, port, parts.scheme == SECURE)
 
 
+def read_http(text: str) -> Address:
+    """`host:port`, where a broker answers over HTTP."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise AddressError(f"http is HOST:PORT, got {text!r}")
+    return Address(host.strip("[]"), int(port))
+
+
 def read_addresses(text: str | tuple[str, ...] | list[str]) -> tuple[Address, ...]:
     """One or several, with commas between them."""
     texts = text.split(",") if isinstance(text, str) else text

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from contentcast.catalog import protocol
 from contentcast.live.settings.access import Access, read_access
-from contentcast.live.settings.address import Address, read_address
+from contentcast.live.settings.address import Address, read_address, read_http
 from contentcast.live.settings.limits import ON_SLOW, Limits, OnSlow, read_limits
 from contentcast.live.settings.tls import Tls, read_tls
 from contentcast.model import ContentcastError, Space
@@ -73,6 +73,11 @@ class BrokerConfig:
     insecure: bool = False
     path: str = ""
 
+    @property
+    def proves_brokers(self) -> bool:
+        """Must other brokers show a certificate? They may see and publish everything, so where there are rights they must."""
+        return self.access.is_closed or (self.tls is not None and self.tls.authority is not None)
+
     def check(self) -> None:
         """Safe by default: what is not loopback needs TLS and identities, or a word that one has to type."""
         if self.protocol.partition(",")[0] == "multicast":
@@ -99,6 +104,16 @@ class BrokerConfig:
                 raise ContentcastError(
                     f"{address} is open to other machines and everybody may do everything; add [access], or --insecure"
                 )
+        if self.access.is_closed and (self.tls or self.neighbours or self.join) and not (self.tls and self.tls.authority):
+            raise ContentcastError(
+                "there are rights in [access], and other brokers, who stand above them, could not prove who they are; add "
+                "authority to [tls], the PEM file of who signs brokers"
+            )
+        if self.http and not read_http(self.http).is_loopback and not self.insecure:
+            raise ContentcastError(
+                f"http {self.http} is open to other machines and has no TLS: /state shows everybody there who is connected and "
+                "what they want. Give 127.0.0.1 (and put a proxy with TLS and a password before it), or add --insecure"
+            )
 
 
 SETTINGS: Final = tuple(each.name for each in fields(BrokerConfig) if each.name not in ("path", "insecure"))
