@@ -124,6 +124,7 @@ session(master={cluster.url!r}, **{{"spark.executorEnv.PYTHONPATH": ""}})
 """
     commands: dict[str, dict[str, Any]] = {
         "match": {"words": ["match", *data, "--out", "matched", "--json"]},
+        "stream": {"words": ["match", *data, "--out", "streamed", "--stream", "--once", "--json"]},
         "hidden": {"words": ["match", *data, "--out", f"{DRIVERS_OWN}/out"]},
         "run": {"words": ["run", "--config", "run.toml", "--json"]},
         "experiment": {"words": [*experiment, "--out", "on-cluster", "--master", cluster.url]},
@@ -142,6 +143,11 @@ def test_match_gives_the_same_table_as_one_process(folder: Path, told: dict[str,
     assert told["match"]["code"] == 0, told["match"]["err"]
     assert delivered(folder / "matched" / "matches") == expected()
     assert json.loads(told["match"]["out"])["events"] == EVENTS
+
+
+def test_a_stream_gives_the_same_table(folder: Path, told: dict[str, Any]) -> None:
+    assert told["stream"]["code"] == 0, told["stream"]["err"]
+    assert delivered(folder / "streamed" / "matches") == expected()
 
 
 def test_the_main_job_delivers_and_routes_the_same(folder: Path, told: dict[str, Any]) -> None:
