@@ -6,26 +6,32 @@ Rule: the same options print the same table, on any machine.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, Unknown, how_of
 from contentcast.commands.shared.progress import progress
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
     from contentcast.files.own_workload import OwnWorkload
+    from contentcast.model import How
     from contentcast.network.ring_picture import Stand
     from contentcast.network.topology import Topology
     from contentcast.simulation.trial import Outcome, Trial
 
 USUALLY: Final = 1_000
 """Events and subscriptions of a scenario."""
+USUAL_SCENARIO: Final = "gryphon"
 
 
 def simulate(
-    scenario: Annotated[str, typer.Option(help="Who wants what: a scenario of `workload --list`.")] = "gryphon",
+    scenario: Annotated[
+        str | None, typer.Option(help="Who wants what: a scenario of `workload --list`.", show_default=USUAL_SCENARIO)
+    ] = None,
     events_from: Annotated[
         list[str] | None, typer.Option(metavar="FILES", help="Your own events, instead of a scenario.", show_default=False)
     ] = None,
@@ -39,6 +45,10 @@ def simulate(
         str | None,
         typer.Option(metavar="COLUMN", help="With --events-from: the broker where an event enters.", show_default="publisher"),
     ] = None,
+    unknown: Unknown = None,
+    nan: Nan = None,
+    finer: Finer = None,
+    epoch: Epoch = None,
     topology: Annotated[
         str, typer.Option(metavar="NAME|FILE", help="gryphon-39, star:500, or .graphml, .json, .edges.", show_default="its own")
     ] = "",
@@ -91,7 +101,16 @@ def simulate(
     from contentcast.simulation.ways.links import LinkQuality
     from contentcast.warming.parts import part_of
 
-    _check_together(events_from, rules, space, publisher)
+    how = how_of(unknown, None, nan, finer, epoch)
+    _check_together(
+        events_from,
+        rules,
+        space,
+        {"--publisher": publisher, "--unknown": unknown, "--nan": nan, "--finer": finer, "--epoch": epoch},
+    )
+    if events_from and scenario is not None:
+        raise ContentcastError("simulate: your own events take the place of a scenario; leave out --scenario or --events-from")
+    scenario = scenario or USUAL_SCENARIO
     for folder, option in ((draw, "--draw"), (out, "--out")):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise ContentcastError(f"simulate: {folder} is a file; {option} takes a folder")
@@ -102,7 +121,11 @@ def simulate(
     named = topology or ("tree:3x3" if events_from else default_network(scenario))
     network = known_topology(named, largest_part=largest_part, delay_attribute=delay_attribute, undirected=undirected)
     if events_from and rules and space:
-        own = _own(events_from, rules, space, network, publisher)
+        if settings:
+            raise ContentcastError(
+                f"simulate: no protocol here takes --set {settings[0]}, and your own events take no settings"
+            )
+        own = _own(events_from, rules, space, network, publisher, how)
         chosen, most_events, most_rules = own.scenario, own.events, own.subscriptions
         events, subscriptions = (
             min(events or most_events, most_events),
@@ -137,12 +160,15 @@ def simulate(
         _show(outcomes, files)
 
 
-def _check_together(events_from: list[str] | None, rules: Path | None, space: Path | None, publisher: str | None) -> None:
+def _check_together(
+    events_from: list[str] | None, rules: Path | None, space: Path | None, about_them: Mapping[str, object]
+) -> None:
+    """`about_them`: options that say something of own events, and nothing without them."""
     from contentcast.files.open_events import check_there
 
     given = {"--events-from": events_from, "--rules": rules, "--space": space}
     lacking = [name for name, value in given.items() if not value]
-    if (len(lacking) < len(given) or publisher) and lacking:
+    if lacking and (len(lacking) < len(given) or any(about_them.values())):
         raise ContentcastError(
             f"simulate: your own events take --events-from, --rules and --space; add {' and '.join(lacking)}"
         )
@@ -152,12 +178,12 @@ def _check_together(events_from: list[str] | None, rules: Path | None, space: Pa
             raise ContentcastError(f"there is no {what} file {path}")
 
 
-def _own(events: list[str], rules: Path, space: Path, network: Topology, publisher: str | None) -> OwnWorkload:
+def _own(events: list[str], rules: Path, space: Path, network: Topology, publisher: str | None, how: How) -> OwnWorkload:
     from contentcast.files.own_workload import own_workload
     from contentcast.model import Space
     from contentcast.progress_lines import say
 
-    own = own_workload(events, rules, Space.load(space), network, publisher=publisher)
+    own = own_workload(events, rules, Space.load(space), network, publisher=publisher, how=how)
     for line in own.told:
         say(line)
     return own

@@ -18,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contentcast.files.open_events import open_events
+from contentcast.files.open_events import format_of_files, open_events
 from contentcast.files.subscription_table import ID, REASON, TEXT, FileTable, check_table
 from contentcast.language import parse_many
 from contentcast.model.errors import ContentcastError, counted, nearest
+from contentcast.model.events.event_files import STDIN
+from contentcast.model.events.intake import How
 from contentcast.model.space import Space
 from contentcast.network.topology import Topology
 from contentcast.workload.contract import Interests, Scenario
@@ -61,13 +63,17 @@ class _Files:
 
 
 def own_workload(
-    events: Sequence[str], rules: str | Path, space: Space, network: Topology, *, publisher: str | None = None
+    events: Sequence[str],
+    rules: str | Path,
+    space: Space,
+    network: Topology,
+    *,
+    publisher: str | None = None,
+    how: How | None = None,
 ) -> OwnWorkload:
     """`publisher`: the events' column with the broker where each enters; if not told, `publisher` where there is one."""
     told: list[str] = []
-    records, bad, entered = _events(events, space, network, publisher, told)
-    if bad:
-        told.append(f"{counted(bad, 'record')} left out: no events of {space.name}")
+    records, entered = _events(events, space, network, publisher, how, told)
     wanted = _rules(Path(rules), space, network, told)
     if not records.num_rows or not wanted.num_rows:
         raise ContentcastError(f"there is no {'event' if not records.num_rows else 'rule'} to simulate; " + "; ".join(told))
@@ -76,30 +82,34 @@ def own_workload(
 
 
 def _events(
-    given: Sequence[str], space: Space, network: Topology, publisher: str | None, told: list[str]
-) -> tuple[pa.Table, int, pa.Array]:
-    from contentcast.model.events.event_files import format_of
-
+    given: Sequence[str], space: Space, network: Topology, publisher: str | None, how: How | None, told: list[str]
+) -> tuple[pa.Table, pa.Array]:
     beside = publisher or PUBLISHER
     # JSON lines have only what the space has, unless they are told of the column.
-    is_json = any(format_of(each)[0] == "jsonl" for each in given)
+    is_json = STDIN in given or format_of_files(given) == "jsonl"
     wide = space if beside in space or not is_json else Space(space.name, {**dict(space.items()), beside: "string"})
-    opened = open_events(given, wide)
+    opened = open_events(given, wide, how=how)
     read = [each for each, _ in opened.pieces()]
-    bad = sum(len(each.bad) for each in read)
+    if bad := [each for piece in read for each in piece.bad]:
+        told.append(f"{counted(len(bad), 'record')} left out: no events of {space.name}; the first: {bad[0].reason}")
     table = pa.Table.from_batches([each.events for each in read], schema=opened.schema)
     column = table[beside] if beside in table.column_names else None
-    if publisher is not None and (column is None or column.null_count == len(column)):
-        raise ContentcastError(f"the events have no column {publisher!r}{nearest(publisher, table.column_names)}")
+    if publisher is not None and table.num_rows and (column is None or column.null_count == len(column)):
+        others = [name for name in table.column_names if name != publisher]
+        raise ContentcastError(f"no event has a value in the column {publisher!r}{nearest(publisher, others)}")
     if column is None or column.null_count == len(column):
         told.append("events enter at all brokers in turn, since they say no publisher (--publisher COLUMN)")
-        return table, bad, _in_turn(network, table.num_rows)
+        return table, _in_turn(network, table.num_rows)
+    if column.null_count:
+        told.append(f"{counted(column.null_count, 'event')} left out: they say no publisher in the column {beside!r}")
+        said = column.is_valid()
+        table, column = table.filter(said), column.filter(said)
     keep = _known(column, network)
     if not pc.all(keep).as_py():
         left = table.num_rows - pc.sum(keep).as_py()
         told.append(f"{counted(left, 'event')} left out: the network has no broker {_first_unknown(column, keep)}")
         table, column = table.filter(keep), column.filter(keep)
-    return table, bad, _one(column.cast(pa.string()))
+    return table, _one(column.cast(pa.string()))
 
 
 def _rules(path: Path, space: Space, network: Topology, told: list[str]) -> pa.Table:

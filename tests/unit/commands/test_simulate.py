@@ -135,6 +135,7 @@ EVENTS = """
 {"site": "b2", "price": 50}
 nonsense
 {"site": "b9", "price": 5}
+{"price": 5}
 {"site": "b1", "price": 7}
 """
 RULES = "subscription,predicate,subscriber,broker\n1,price < 10,desk-1,b3\n2,prise < 1,desk-2,b3\n3,price > 1,desk-3,nowhere\n"
@@ -155,7 +156,8 @@ def test_own_events_enter_where_they_say_and_what_does_not_fit_is_told() -> None
     assert code == 0, complained
     (row,) = json.loads(told)["protocols"]
     assert (row["deliveries"], row["copies"]) == (2, 3 * 2), "two of price 5 and 7; each of the three events on both links"
-    assert "1 record left out: no events of orders" in complained
+    assert "1 record left out: no events of orders; the first: " in complained
+    assert "1 event left out: they say no publisher in the column 'site'" in complained
     assert "1 event left out: the network has no broker 'b9'" in complained
     assert "1 rule left out: the network has no broker 'nowhere'" in complained
     assert "1 rule refused, the first 2: line 1, column 1: orders has no attribute 'prise'; did you mean 'price'?" in complained
@@ -182,6 +184,35 @@ def test_own_events_take_three_files() -> None:
     code, _, told = run("simulate", "--events-from", "event.jsonl", *OWN[2:])
     assert code == 2
     assert "there is no event file event.jsonl; did you mean 'events.jsonl'?" in told
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("lines", "words", "told"),
+    [
+        (
+            '{"site": "b1", "prise": 5}\n',
+            [],
+            "4 records left out: no events of orders; the first: orders has no attribute 'prise'",
+        ),
+        ('{"sites": "b1", "price": 5}\n', ["--unknown", "ignore"], "no event has a value in the column 'site'"),
+        ('{"site": "b1", "price": 5}\n', ["--scenario", "market"], "leave out --scenario or --events-from"),
+        ('{"site": "b1", "price": 5}\n', ["--set", "stocks=3"], "no protocol here takes --set stocks=3"),
+    ],
+)
+def test_own_events_that_cannot_be_played_say_why(lines: str, words: list[str], told: str) -> None:
+    Path("events.jsonl").write_text(lines * 4)
+    code, _, complained = run("simulate", *OWN, "--publisher", "site", "--protocol", "flooding", *words)
+    assert (code, told in complained) == (2, True), complained
+
+
+@pytest.mark.usefixtures("own")
+def test_own_events_of_a_folder_enter_where_they_say() -> None:
+    Path("many").mkdir()
+    Path("events.jsonl").rename("many/events.jsonl")
+    words = ["--events-from", "many", *OWN[2:], "--publisher", "site", "--protocol", "flooding", "--json"]
+    code, told, complained = run("simulate", *words)
+    assert (code, json.loads(told)["protocols"][0]["deliveries"]) == (0, 2), complained
 
 
 def test_a_sweep_shows_where_queues_begin_to_grow(tmp_path: Path) -> None:
