@@ -87,4 +87,4 @@ def _check(form: str, chosen: Any, events: pa.Table) -> None:
 def _note(timed: dict[str, Timed]) -> str:
     ratio = timed["array_contains(tags, 'w')"].per_s / timed[EQUAL].per_s
     verdict = "holds" if ratio >= TARGET else "DOES NOT HOLD"
-    return f"Target: array_contains at no less than a quarter of the speed of equality. {verdict}: {ratio:.2f}."
+    return f"Target: array_contains at no less than a quarter of the speed of equality. {verdict}: {ratio:.3f}."
