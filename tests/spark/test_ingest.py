@@ -304,14 +304,18 @@ def test_csv_with_line_breaks_ragged_rows_and_bytes_that_are_no_text(spark: Spar
     assert "is not UTF-8 text" in bad["SAP,3.5,caf\\udce9"][1]
 
 
-def test_a_csv_file_with_another_header_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_of_all_csv_files_stay(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("issue,order\nIBM,7\n")
-    (tmp_path / "b.csv").write_text("issue,size\nSAP,8\nSAP,9\n")
+    (tmp_path / "b b.csv").write_text("issue,size\nSAP,8\nSAP,9\n")
     events = read_events(spark, tmp_path, TRADES)
-    assert [(row["issue"], row["order"]) for row in events.good.collect()] == [("IBM", "7")]
-    bad = bad_of(events)
-    assert set(bad) == {"issue,size", "SAP,8", "SAP,9"}
-    assert bad["SAP,8"][1].startswith("trades has no attribute 'size'")
+    good = sorted((row["issue"], row["order"], row["size"]) for row in events.good.collect())
+    assert good == [("IBM", "7", None), ("SAP", None, "8"), ("SAP", None, "9")]
+    assert bad_of(events) == {}
+    (tmp_path / "c.csv").write_text("issue,prise\nSAP,8\n")
+    with pytest.raises(
+        ContentcastError, match=r"c\.csv: trades has no attribute 'prise', and the events have no column 'price'"
+    ):
+        read_events(spark, tmp_path, TRADES)
 
 
 # --- streams

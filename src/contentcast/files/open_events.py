@@ -4,7 +4,7 @@
     for read, taken in opened.pieces(): ...                events and bad records, and how many bytes of the files they took
 
 Files of one call have one format, as in `spark.read_events`, and give the same columns as there: of JSON lines those of the
-space, of CSV also the first file's others as text, of a table all of its own.
+space, of CSV also the others of all files as text, of a table all of its own.
 Rule: opening reads no event; reading holds one piece at a time (of CSV one file, since only its beginning says which line
 breaks lie within quotes).
 """
@@ -22,7 +22,9 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
+from contentcast.files.columns_of_all import csv_columns
 from contentcast.model.errors import ContentcastError, EventError
+from contentcast.model.events.checked_columns import checked_schema, csv_header
 from contentcast.model.events.event_files import COMPRESSIONS, STDIN, format_of, open_bytes
 from contentcast.model.events.intake import How, Intake
 from contentcast.model.events.records import (
@@ -34,10 +36,7 @@ from contentcast.model.events.records import (
     JsonTexts,
     Read,
     Reader,
-    checked_schema,
-    csv_header,
     set_aside,
-    wider,
 )
 from contentcast.model.plain_files import check_plain
 from contentcast.model.space import Space
@@ -90,8 +89,8 @@ def open_events(given: Sequence[str], space: Space, *, format: str | None = None
             texts = JsonTexts(space, LINE, _LINES_OF_FILES, set_aside(words))
             return OpenEvents(texts, size, lambda: _json_lines(files))
         case "csv":
-            others = {} if words.get("unknown") == "error" else _columns_beside(files[0], space)
-            return OpenEvents(CsvFiles(wider(space, others), set_aside(words)), size, lambda: _whole_files(files))
+            beside = csv_columns(((str(each), _header(each)) for each in files), space, words.get("unknown"))
+            return OpenEvents(CsvFiles(space, beside, set_aside(words)), size, lambda: _whole_files(files))
         case "parquet" | "orc":
             table = _dataset(given, files, found)
             schema = checked_schema(space, table.schema, words.get("unknown"))
@@ -233,11 +232,9 @@ def _whole_files(files: list[Path]) -> Iterator[tuple[pa.RecordBatch, int]]:
         yield pa.record_batch([name, pa.array([content], pa.large_binary())], names=[FILE, CONTENT]), len(content)
 
 
-def _columns_beside(path: Path, space: Space) -> dict[str, str]:
-    """The columns of a CSV file that the space does not have: they stay, as text."""
+def _header(path: Path) -> list[str]:
     with _reading(path), open_bytes(str(path), format_of(path.name)[1]) as file:
-        names = csv_header(bytes(file.read(HEADER_BYTES)))
-    return {name: "string" for name in names if name and name not in space}
+        return csv_header(bytes(file.read(HEADER_BYTES)))
 
 
 @contextmanager

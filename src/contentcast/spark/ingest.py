@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 from typing import Any, Final, Unpack
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -26,9 +27,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from contentcast.files.open_events import endings, format_of_files
+from contentcast.files.columns_of_all import csv_columns
+from contentcast.files.open_events import HEADER_BYTES, endings, format_of_files
 from contentcast.model.errors import ContentcastError, EventError, nearest
-from contentcast.model.events.event_files import COMPRESSIONS
+from contentcast.model.events.checked_columns import checked_schema, csv_header
+from contentcast.model.events.event_files import COMPRESSIONS, format_of, open_bytes
 from contentcast.model.events.intake import Epoch, Finer, How, Intake, Nan, OnError, Unknown
 from contentcast.model.events.records import (
     BAD,
@@ -41,8 +44,6 @@ from contentcast.model.events.records import (
     JsonTexts,
     Reader,
     bad_table,
-    checked_schema,
-    csv_header,
     first_complaint,
     set_aside,
     unpacked,
@@ -177,8 +178,8 @@ def read_events(
     options).
 
     `stream` follows a folder, and takes the files that appear in it. Text formats have ISO 8601 timestamps and base64 bytes,
-    as in `cc.read_events`; `extra` names fields that stay though the space does not have them (CSV: all of the first file's
-    columns do). Text may be packed (.gz, .zst). `unknown` to `epoch` are as in `ingest`; `options` go to Spark's reader:
+    as in `cc.read_events`; `extra` names fields that stay though the space does not have them (CSV: all columns of
+    the files do). Text may be packed (.gz, .zst). `unknown` to `epoch` are as in `ingest`; `options` go to Spark's reader:
     `maxFilesPerTrigger=10`.
     """
     how: How = {"on_error": on_error, "nan": nan, "finer": finer, "epoch": epoch}
@@ -211,17 +212,19 @@ def read_events(
             )
             return ingest(lines, space, json=LINE, extra=extra, **how)
         case "csv":
-            others = {} if unknown == "error" else _csv_extra(spark, given, space)
-            wide = wider(space, {**others, **(extra or {})})
+            more = wider(space, extra or {}).names[len(space.names) :]
+            headers = ((file, [name for name in header if name not in more]) for file, header in _csv_headers(spark, given))
+            beside = {**csv_columns(headers, space, unknown), **(extra or {})}
             files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
-            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), CsvFiles(wide, set_aside(how)), space, on_error)
+            reader = CsvFiles(space, beside, set_aside(how))
+            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), reader, space, on_error)
         case "parquet" | "orc" if not stream:
             _check_no_empty_file(given, found)
             if found == "parquet" and _has_nanoseconds(given):
                 spark.conf.set(NANOS_AS_LONG, "true")  # else Spark refuses the file; a long is a number since 1970
         case "parquet" | "orc":
-            reader = _reader(spark, stream, found, options).schema(_known_schema(spark, given[0], found, space))
-            return ingest(reader.load(given[0]), space, **how)
+            known = _known_schema(spark, given[0], found, space)
+            return ingest(_reader(spark, stream, found, options).schema(known).load(given[0]), space, **how)
     return ingest(load_format(spark, stream, found, options, _one(given, stream)), space, **how)
 
 
@@ -275,13 +278,27 @@ def _has_nanoseconds(paths: list[str]) -> bool:
     return False
 
 
-def _csv_extra(spark: SparkSession, paths: list[str], space: Space) -> dict[str, str]:
-    """The columns of the first file that the space does not have: they stay, as text."""
-    packed = any(each.endswith(tuple(COMPRESSIONS)) for each in endings(paths))
-    start = F.col(CONTENT) if packed else F.substring(CONTENT, 1, 65_536)
-    first = spark.read.format("binaryFile").load(paths).orderBy("path").select("path", start).first()
-    names = csv_header(unpacked(first[0], bytes(first[1]))) if first else []
-    return {name: "string" for name in names if name and name not in space}
+def _csv_headers(spark: SparkSession, paths: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Of each file its name and its header. Files of this machine are opened here; Spark would read all of them whole."""
+    files = spark.read.format("binaryFile").load(paths)
+    others = []
+    for address in files.inputFiles():
+        path = _local_path(address)
+        if path is None:
+            others.append(address)
+            continue
+        with open_bytes(str(path), format_of(path.name)[1]) as file:
+            yield str(path), csv_header(bytes(file.read(HEADER_BYTES)))
+    if others:
+        packed = any(each.endswith(tuple(COMPRESSIONS)) for each in others)
+        start = F.col(CONTENT) if packed else F.substring(CONTENT, 1, HEADER_BYTES)
+        for name, content in spark.read.format("binaryFile").load(others).select("path", start).toLocalIterator():
+            yield name, csv_header(unpacked(name, bytes(content)))
+
+
+def _local_path(address: str) -> Path | None:
+    parts = urlsplit(address)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def _known_schema(spark: SparkSession, path: str, format: str, space: Space) -> StructType:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from contentcast.model.errors import EventError
+from contentcast.model.events.checked_columns import separator_hint
 from contentcast.model.events.event_batch import EventBatch
 from contentcast.model.events.intake import Intake, Unreadable
 from contentcast.model.events.json_lines import float_of, int_of
@@ -33,7 +34,7 @@ def read_csv(space: Space, content: bytes, intake: Intake, most_rows: int, first
     header, starts, widths, unclosed = _csv_lines(content)
     for name in header:
         if name not in space and intake.unknown == "error":
-            raise EventError(no_such(space, name))
+            raise EventError(no_such(space, name) + separator_hint(header))
         if header.count(name) > 1 and name in space:
             raise EventError(f"the column {name} comes twice; rename or drop one")
     if not starts:
