@@ -318,6 +318,31 @@ def test_columns_of_all_csv_files_stay(spark: SparkSession, tmp_path: Path) -> N
         read_events(spark, tmp_path, TRADES)
 
 
+def test_columns_of_all_parquet_files_count(spark: SparkSession, tmp_path: Path) -> None:
+    for day, columns in enumerate(
+        [
+            {"issue": ["IBM"], "order": pa.array([7], pa.int32())},
+            {"issue": ["SAP"], "order": pa.array([2**40], pa.int64()), "price": [5000.0], "note": ["large"]},
+        ]
+    ):
+        (tmp_path / f"in/day={day}").mkdir(parents=True)
+        pq.write_table(pa.table(columns), tmp_path / f"in/day={day}/a.parquet")
+    batch, stream = (read_events(spark, tmp_path / "in", TRADES, stream=each).good for each in (False, True))
+    query = stream.writeStream.format("memory").queryName("unlike").trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    for found in (batch, spark.table("unlike")):
+        rows = [(row["issue"], row["order"], row["price"], row["note"], row["day"]) for row in found.orderBy("issue").collect()]
+        assert rows == [("IBM", 7, None, None, 0), ("SAP", 2**40, 5000.0, "large", 1)]
+    for columns, says in [
+        ({"issue": ["SAP"], "price": ["dear"]}, "column price is string, and the attribute is a float"),
+        ({"issue": ["SAP"], "note": pa.nulls(1)}, "column note has no type here, as it has no value, and is string in another"),
+    ]:
+        pq.write_table(pa.table(columns), tmp_path / "in/day=1/b.parquet")
+        for each in (False, True):
+            with pytest.raises(ContentcastError, match=rf"b\.parquet: {says}"):
+                read_events(spark, tmp_path / "in", TRADES, stream=each)
+
+
 # --- streams
 
 

@@ -22,11 +22,11 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
-from contentcast.files.columns_of_all import csv_columns
+from contentcast.files.columns_of_all import csv_columns, table_columns
 from contentcast.model.errors import ContentcastError, EventError
 from contentcast.model.events.checked_columns import checked_schema, csv_header
 from contentcast.model.events.event_files import COMPRESSIONS, STDIN, format_of, open_bytes
-from contentcast.model.events.intake import How, Intake
+from contentcast.model.events.intake import How, Intake, Unknown
 from contentcast.model.events.records import (
     CONTENT,
     FILE,
@@ -92,7 +92,7 @@ def open_events(given: Sequence[str], space: Space, *, format: str | None = None
             beside = csv_columns(((str(each), _header(each)) for each in files), space, words.get("unknown"))
             return OpenEvents(CsvFiles(space, beside, set_aside(words)), size, lambda: _whole_files(files))
         case "parquet" | "orc":
-            table = _dataset(given, files, found)
+            table = _dataset(given, files, found, space, words.get("unknown"))
             schema = checked_schema(space, table.schema, words.get("unknown"))
             return OpenEvents(Columns(space, schema, set_aside(words)), size, lambda: _table_pieces(table, size))
     raise EventError(f"{found} is read by Spark alone; add --spark, or convert the events to Parquet")
@@ -250,21 +250,38 @@ def _reading(path: Path) -> Iterator[None]:
 # --- tables
 
 
-def _dataset(given: Sequence[str], files: list[Path], format: str) -> Any:
-    """All files as one table with the columns of the first; a folder's partitions (`day=1/`) are columns too."""
+def _dataset(given: Sequence[str], files: list[Path], format: str, space: Space, unknown: Unknown | None) -> Any:
+    """All files as one table with the columns of all; a folder's partitions (`day=1/`) are columns too."""
     from pyarrow import dataset  # imports pandas, if it is there: a quarter of a second
 
     for path in files:
         if path.stat().st_size == 0:
             raise EventError(f"{path} cannot be read: it is empty, not even without events; remove it or write it again")
-    partitions: Any = {}
+    how: Any = {"format": format}
     if len(given) == 1 and Path(given[0]).is_dir():
-        partitions = {"partitioning": "hive", "partition_base_dir": str(given[0])}
-    try:
-        return dataset.dataset([str(each) for each in files], format=format, **partitions)
-    except (pa.ArrowException, OSError) as reason:
-        named = next((each for each in files if str(each) in str(reason)), files[0])
-        raise EventError(f"{named} cannot be read: it is damaged, or not what its ending says") from None
+        how |= {"partitioning": "hive", "partition_base_dir": str(given[0])}
+    names = [str(each) for each in files]
+    with _reading(files[0]):
+        found = dataset.dataset(names, **how)
+    schemas = list(_schemas(found))
+    in_paths = [field for field in found.schema if field.name not in schemas[0][1].names]
+    if all(schema == schemas[0][1] for _, schema in schemas):
+        return found
+    whole = [(file, _with(schema, in_paths)) for file, schema in schemas]
+    return dataset.dataset(names, schema=table_columns(whole, space, unknown), **how)
+
+
+def _schemas(table: Any) -> Iterator[tuple[str, pa.Schema]]:
+    """Of each file its name and its columns."""
+    for fragment in table.get_fragments():
+        with _reading(Path(fragment.path)):
+            yield fragment.path, fragment.physical_schema
+
+
+def _with(schema: pa.Schema, more: list[pa.Field]) -> pa.Schema:
+    for field in more:
+        schema = schema.append(field) if field.name not in schema.names else schema
+    return schema
 
 
 def _table_pieces(table: Any, size: int) -> Iterator[tuple[pa.RecordBatch, int]]:

@@ -15,23 +15,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 from typing import Any, Final, Unpack
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-import pyarrow.parquet
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from contentcast.files.columns_of_all import csv_columns
-from contentcast.files.open_events import HEADER_BYTES, endings, format_of_files
+from contentcast.files.open_events import endings, format_of_files
 from contentcast.model.errors import ContentcastError, EventError, nearest
-from contentcast.model.events.checked_columns import checked_schema, csv_header
-from contentcast.model.events.event_files import COMPRESSIONS, format_of, open_bytes
+from contentcast.model.events.checked_columns import checked_schema
 from contentcast.model.events.intake import Epoch, Finer, How, Intake, Nan, OnError, Unknown
 from contentcast.model.events.records import (
     BAD,
@@ -46,11 +41,11 @@ from contentcast.model.events.records import (
     bad_table,
     first_complaint,
     set_aside,
-    unpacked,
     wider,
 )
 from contentcast.model.space import Space
 from contentcast.spark.arrow_map import map_arrow
+from contentcast.spark.file_columns import check_no_empty_file, csv_headers, known_schema, table_reader
 from contentcast.spark.subscriptions.tables import arrow_schema, spark_schema
 
 PACKAGES: Final = {
@@ -60,7 +55,6 @@ PACKAGES: Final = {
     "avro": "org.apache.spark:spark-avro_2.13:{version}",
 }
 """Of Spark, for formats that do not come with it."""
-NANOS_AS_LONG: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _NO_FORMAT: Final = re.compile("DATA_SOURCE_NOT_FOUND|DATA_SOURCE_NOT_ENABLED")
 
 
@@ -213,18 +207,19 @@ def read_events(
             return ingest(lines, space, json=LINE, extra=extra, **how)
         case "csv":
             more = wider(space, extra or {}).names[len(space.names) :]
-            headers = ((file, [name for name in header if name not in more]) for file, header in _csv_headers(spark, given))
+            headers = ((file, [name for name in header if name not in more]) for file, header in csv_headers(spark, given))
             beside = {**csv_columns(headers, space, unknown), **(extra or {})}
             files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
-            reader = CsvFiles(space, beside, set_aside(how))
-            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), reader, space, on_error)
-        case "parquet" | "orc" if not stream:
-            _check_no_empty_file(given, found)
-            if found == "parquet" and _has_nanoseconds(given):
-                spark.conf.set(NANOS_AS_LONG, "true")  # else Spark refuses the file; a long is a number since 1970
+            checked = CsvFiles(space, beside, set_aside(how))
+            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), checked, space, on_error)
         case "parquet" | "orc":
-            known = _known_schema(spark, given[0], found, space)
-            return ingest(_reader(spark, stream, found, options).schema(known).load(given[0]), space, **how)
+            reader = _reader(spark, stream, found, options)
+            if stream:
+                reader = reader.schema(known_schema(spark, given[0], found, space, unknown))
+            else:
+                check_no_empty_file(given, found)
+                reader = table_reader(reader, spark, given, found, space, unknown)
+            return ingest(reader.load(_one(given, stream)), space, **how)
     return ingest(load_format(spark, stream, found, options, _one(given, stream)), space, **how)
 
 
@@ -249,61 +244,3 @@ def load_format(spark: SparkSession, stream: bool, format: str, options: Mapping
 
 def _one(paths: list[str], stream: bool) -> Any:
     return paths[0] if stream else paths
-
-
-def _check_no_empty_file(paths: list[str], format: str) -> None:
-    """Spark passes over a file of no bytes. Parquet without a row has some: the writer failed, and events would be lost."""
-    for each in paths:
-        if "://" in each:
-            continue
-        inside = Path(each).rglob(f"*.{format}") if Path(each).is_dir() else map(Path, glob(each, recursive=True))
-        for path in inside:
-            if path.is_file() and not path.name.startswith((".", "_")) and path.stat().st_size == 0:
-                raise EventError(f"{path} cannot be read: it is empty, not even without events; remove it or write it again")
-
-
-def _has_nanoseconds(paths: list[str]) -> bool:
-    """Does the first file have timestamps in nanoseconds?"""
-    for each in paths:
-        if "://" in each:
-            continue
-        inside = sorted(Path(each).rglob("*.parquet") if Path(each).is_dir() else map(Path, glob(each, recursive=True)))
-        for path in inside:
-            if path.is_file() and not path.name.startswith((".", "_")):
-                try:
-                    schema = pyarrow.parquet.read_schema(path)
-                except (pa.ArrowException, OSError):
-                    return False  # Spark says what is wrong with it
-                return any(pa.types.is_timestamp(field.type) and field.type.unit == "ns" for field in schema)
-    return False
-
-
-def _csv_headers(spark: SparkSession, paths: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Of each file its name and its header. Files of this machine are opened here; Spark would read all of them whole."""
-    files = spark.read.format("binaryFile").load(paths)
-    others = []
-    for address in files.inputFiles():
-        path = _local_path(address)
-        if path is None:
-            others.append(address)
-            continue
-        with open_bytes(str(path), format_of(path.name)[1]) as file:
-            yield str(path), csv_header(bytes(file.read(HEADER_BYTES)))
-    if others:
-        packed = any(each.endswith(tuple(COMPRESSIONS)) for each in others)
-        start = F.col(CONTENT) if packed else F.substring(CONTENT, 1, HEADER_BYTES)
-        for name, content in spark.read.format("binaryFile").load(others).select("path", start).toLocalIterator():
-            yield name, csv_header(unpacked(name, bytes(content)))
-
-
-def _local_path(address: str) -> Path | None:
-    parts = urlsplit(address)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else None
-
-
-def _known_schema(spark: SparkSession, path: str, format: str, space: Space) -> StructType:
-    """A stream of files must know its columns before the first file: those of the files that are there, else the space's."""
-    folder = Path(path)
-    if "://" in path or any(each.is_file() and not each.name.startswith((".", "_")) for each in folder.rglob("*")):
-        return spark.read.format(format).load(path).schema
-    return spark_schema(space.arrow_schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from contentcast.files.open_events import open_events
@@ -78,3 +79,55 @@ def test_an_empty_csv_file_holds_no_event_and_no_bad_record(content: str) -> Non
     Path("b.csv").write_text("issue\nIBM\n")
     assert read("a.csv") == ([], [])
     assert [event["issue"] for event in read("a.csv", "b.csv")[0]] == ["IBM"]
+
+
+# --- of tables
+
+
+def write(path: str, **columns: object) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+
+
+def test_columns_of_all_parquet_files_count() -> None:
+    """The first file has no volume, and the rule `volume > 1000` is for the second."""
+    write("in/day=1/a.parquet", issue=["IBM"], price=[119.5])
+    write("in/day=2/b.parquet", issue=["SAP"], volume=[5000], note=["large"])
+    events, bad = read("in")
+    assert bad == []
+    assert events == [
+        {"issue": "IBM", "price": 119.5, "volume": None, "day": 1, "note": None},
+        {"issue": "SAP", "price": None, "volume": 5000, "day": 2, "note": "large"},
+    ]
+
+
+def test_columns_of_kinds_that_one_type_holds_are_one_column() -> None:
+    write("a.parquet", issue=pa.array(["IBM"]).dictionary_encode(), volume=pa.array([1], pa.int32()), note=pa.nulls(1))
+    write("b.parquet", issue=["SAP"], volume=pa.array([5000], pa.int64()), note=["large"])
+    assert [tuple(event.values()) for event in read("a.parquet", "b.parquet")[0]] == [
+        ("IBM", 1, None, None),
+        ("SAP", 5000, "large", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"issue": ["SAP"], "volume": ["many"]}, "column volume is string, and the attribute is an int"),
+        ({"issue": ["SAP"], "note": [5]}, "column note is int64 here and string in another file; write them alike"),
+        ({"issue": ["SAP"], "prise": [5.0]}, "has no attribute 'prise', and the events have no column 'price'"),
+        ({"note": ["x"]}, "none of the columns note is an attribute of trades"),
+    ],
+)
+def test_a_parquet_file_that_does_not_fit_the_others_or_the_space_is_named(columns: dict[str, object], says: str) -> None:
+    write("a.parquet", issue=["IBM"], price=[1.0], note=["x"])
+    write("b.parquet", **columns)
+    with pytest.raises(ContentcastError, match=rf"^b\.parquet: .*{says}"):
+        read("a.parquet", "b.parquet")
+
+
+def test_the_parquet_file_that_is_damaged_is_named() -> None:
+    write("a.parquet", issue=["IBM"])
+    Path("b.parquet").write_text("nonsense")
+    with pytest.raises(ContentcastError, match=r"^b\.parquet cannot be read: it is damaged"):
+        read("a.parquet", "b.parquet")
