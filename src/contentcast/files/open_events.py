@@ -238,13 +238,15 @@ def _header(path: Path) -> list[str]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path, why: bool = True) -> Iterator[None]:
+    """`why`: also tell it in the words of who reads."""
     try:
         yield
     except (pa.ArrowException, OSError) as reason:
         if isinstance(reason, PermissionError):
             raise
-        raise EventError(f"{path} cannot be read: it is damaged, or not what its ending says ({reason})") from None
+        more = f" ({reason})" if why else ""
+        raise EventError(f"{path} cannot be read: it is damaged, or not what its ending says{more}") from None
 
 
 # --- tables
@@ -261,7 +263,7 @@ def _dataset(given: Sequence[str], files: list[Path], format: str, space: Space,
     if len(given) == 1 and Path(given[0]).is_dir():
         how |= {"partitioning": "hive", "partition_base_dir": str(given[0])}
     names = [str(each) for each in files]
-    with _reading(files[0]):
+    with _reading(files[0], why=False):
         found = dataset.dataset(names, **how)
     schemas = list(_schemas(found))
     in_paths = [field for field in found.schema if field.name not in schemas[0][1].names]
@@ -274,7 +276,7 @@ def _dataset(given: Sequence[str], files: list[Path], format: str, space: Space,
 def _schemas(table: Any) -> Iterator[tuple[str, pa.Schema]]:
     """Of each file its name and its columns."""
     for fragment in table.get_fragments():
-        with _reading(Path(fragment.path)):
+        with _reading(Path(fragment.path), why=False):
             yield fragment.path, fragment.physical_schema
 
 
