@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyspark.sql import DataFrame, Row, SparkSession
 from typer.testing import CliRunner
 
@@ -361,6 +362,54 @@ def test_a_stream_sets_the_same_records_aside(spark: SparkSession, tmp_path: Pat
             map(str, batch[what].drop("file").collect())
         )
     assert batch["quarantine"].count() == 5
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet", "orc"])
+def test_a_stream_of_every_format_starts(spark: SparkSession, tmp_path: Path, ending: str) -> None:
+    """With a file that is there, and goes on with one that comes later."""
+    source = tmp_path / "in"
+    source.mkdir()
+
+    def put(name: str, price: float) -> None:
+        table, part = pa.table({"issue": ["IBM"], "price": [price]}), tmp_path / f"{name}.{ending}"
+        text = f'{{"issue": "IBM", "price": {price}}}\n' if "jsonl" in ending else f"issue,price\nIBM,{price}\n"
+        if ending == "parquet":
+            pq.write_table(table, part)
+        elif ending == "orc":
+            orc.write_table(table, part)
+        else:
+            packed = {"gz": "gzip", "zst": "zstd"}.get(ending.rpartition(".")[2])
+            with pa.output_stream(str(part), compression=packed) as file:
+                file.write(text.encode())
+        part.replace(source / part.name)
+
+    put("a", 1.5)
+    name = f"started_{ending.replace('.', '_')}"
+    query = read_events(spark, source, TRADES, stream=True).good.writeStream.format("memory").queryName(name).start()
+    try:
+        query.processAllAvailable()
+        put("b", 2.5)
+        query.processAllAvailable()
+        assert sorted((row["issue"], row["price"]) for row in spark.table(name).collect()) == [("IBM", 1.5), ("IBM", 2.5)]
+    finally:
+        query.stop()
+
+
+def test_a_csv_file_that_comes_later_may_lack_columns_but_not_misspell_them(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.csv").write_text("issue,price,note\nIBM,1.5,x\n")
+    events = read_events(spark, source, TRADES, stream=True)
+    (source / "b.csv").write_text("other,issue\n1,SAP\n")
+    (source / "c.csv").write_text("issue,prise\nSAP,2\nSAP,3\n")
+    for what in ("good", "quarantine"):
+        query = getattr(events, what).writeStream.format("memory").queryName(f"later_{what}").trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+    good = [(row["issue"], row["price"], row["note"]) for row in spark.table("later_good").orderBy("issue").collect()]
+    assert good == [("IBM", 1.5, "x"), ("SAP", None, None)]
+    bad = {row["record"]: row["reason"] for row in spark.table("later_quarantine").collect()}
+    assert set(bad) == {"SAP,2", "SAP,3"}
+    assert "has no attribute 'prise', and the events have no column 'price'" in bad["SAP,2"]
 
 
 def test_a_stream_of_parquet_starts_with_an_empty_folder(spark: SparkSession, tmp_path: Path) -> None:

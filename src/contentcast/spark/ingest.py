@@ -55,6 +55,7 @@ PACKAGES: Final = {
     "avro": "org.apache.spark:spark-avro_2.13:{version}",
 }
 """Of Spark, for formats that do not come with it."""
+BINARY_FILE: Final = "path string, modificationTime timestamp, length long, content binary"
 _NO_FORMAT: Final = re.compile("DATA_SOURCE_NOT_FOUND|DATA_SOURCE_NOT_ENABLED")
 
 
@@ -195,11 +196,11 @@ def read_events(
     given = [each if "://" in each else str(Path(each).absolute()) for each in given]  # Java keeps the folder it was started in
     match found:
         case "jsonl" if any(each.endswith(".zst") for each in endings(given)):
-            files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
+            files = _whole_files(spark, stream, options, given)
             shape = pa.schema([pa.field(LINE, pa.binary()), pa.field(FILE, pa.string())])
             texts = ingest(spark.createDataFrame([], spark_schema(shape)), space, json=LINE, extra=extra, **how).reader
             assert isinstance(texts, JsonTexts)
-            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), JsonFiles(texts), space, on_error)
+            return Ingested(files, JsonFiles(texts), space, on_error)
         case "jsonl":
             lines = (
                 _reader(spark, stream, "text", options).load(_one(given, stream)).withColumn(FILE, F.col("_metadata.file_path"))
@@ -209,9 +210,9 @@ def read_events(
             more = wider(space, extra or {}).names[len(space.names) :]
             headers = ((file, [name for name in header if name not in more]) for file, header in csv_headers(spark, given))
             beside = {**csv_columns(headers, space, unknown), **(extra or {})}
-            files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
+            files = _whole_files(spark, stream, options, given)
             checked = CsvFiles(space, beside, set_aside(how))
-            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), checked, space, on_error)
+            return Ingested(files, checked, space, on_error)
         case "parquet" | "orc":
             reader = _reader(spark, stream, found, options)
             if stream:
@@ -225,6 +226,13 @@ def read_events(
 
 def _reader(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any]) -> Any:
     return (spark.readStream if stream else spark.read).format(format).options(**options)
+
+
+def _whole_files(spark: SparkSession, stream: bool, options: Mapping[str, Any], paths: list[str]) -> DataFrame:
+    """A row for each file. A stream must be told the columns, though they are always the same."""
+    reader = _reader(spark, stream, "binaryFile", options)
+    found: DataFrame = (reader.schema(BINARY_FILE) if stream else reader).load(_one(paths, stream))
+    return found.select(F.col("path").alias(FILE), CONTENT)
 
 
 def load_format(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any], path: Any = None) -> DataFrame:
