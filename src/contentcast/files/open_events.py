@@ -5,8 +5,7 @@
 
 Files of one call have one format, as in `spark.read_events`, and give the same columns as there: of JSON lines those of the
 space, of CSV also the others of all files as text, of a table all of its own.
-Rule: opening reads no event; reading holds one piece at a time (of CSV one file, since only its beginning says which line
-breaks lie within quotes).
+Rule: opening reads no event; reading holds one piece at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from contentcast.model.events.checked_columns import checked_schema, csv_header
 from contentcast.model.events.event_files import COMPRESSIONS, STDIN, format_of, open_bytes
 from contentcast.model.events.intake import How, Intake, Unknown
 from contentcast.model.events.records import (
-    CONTENT,
     FILE,
     LINE,
     Columns,
@@ -58,17 +56,26 @@ class OpenEvents:
 
     reader: Reader
     bytes: int | None
-    _raw: Callable[[], Iterator[tuple[pa.RecordBatch, int]]]
+    _read: Callable[[], Iterator[tuple[Read, int]]]
 
     @property
     def schema(self) -> pa.Schema:
         return self.reader.schema
 
     def pieces(self) -> Iterator[tuple[Read, int]]:
-        for batch, taken in self._raw():
-            for read in self.reader.read(batch):
-                yield read, taken
+        return self._read()
+
+
+def _through(reader: Reader, raw: Callable[[], Iterator[tuple[pa.RecordBatch, int]]], bytes: int | None) -> OpenEvents:
+    """Raw records of which the reader makes events."""
+
+    def read() -> Iterator[tuple[Read, int]]:
+        for batch, taken in raw():
+            for each in reader.read(batch):
+                yield each, taken
                 taken = 0
+
+    return OpenEvents(reader, bytes, read)
 
 
 def open_events(given: Sequence[str], space: Space, *, format: str | None = None, how: How | None = None) -> OpenEvents:
@@ -80,21 +87,22 @@ def open_events(given: Sequence[str], space: Space, *, format: str | None = None
             raise EventError("events come from standard input (-) or from files, not from both")
         if format not in (None, "jsonl"):
             raise EventError(f"standard input has JSON lines, not {format}; write it to a file first")
-        return OpenEvents(JsonTexts(space, LINE, _LINES_OF_FILES, set_aside(words)), None, _from_stdin)
+        return _through(JsonTexts(space, LINE, _LINES_OF_FILES, set_aside(words)), _from_stdin, None)
     found = format or format_of_files(given)
     files = files_of(given, found if format is None else None)
     size = sum(each.stat().st_size for each in files)
     match found:
         case "jsonl":
             texts = JsonTexts(space, LINE, _LINES_OF_FILES, set_aside(words))
-            return OpenEvents(texts, size, lambda: _json_lines(files))
+            return _through(texts, lambda: _json_lines(files), size)
         case "csv":
             beside = csv_columns(((str(each), _header(each)) for each in files), space, words.get("unknown"))
-            return OpenEvents(CsvFiles(space, beside, set_aside(words)), size, lambda: _whole_files(files))
+            reader = CsvFiles(space, beside, set_aside(words))
+            return OpenEvents(reader, size, lambda: _csv_files(reader, files))
         case "parquet" | "orc":
             table = _dataset(given, files, found, space, words.get("unknown"))
             schema = checked_schema(space, table.schema, words.get("unknown"))
-            return OpenEvents(Columns(space, schema, set_aside(words)), size, lambda: _table_pieces(table, size))
+            return _through(Columns(space, schema, set_aside(words)), lambda: _table_pieces(table, size), size)
     raise EventError(f"{found} is read by Spark alone; add --spark, or convert the events to Parquet")
 
 
@@ -224,12 +232,15 @@ def _batch(block: bytes, file: str | None) -> pa.RecordBatch:
     return pa.record_batch([lines, pa.repeat(pa.scalar(file, pa.string()), len(lines))], names=[LINE, FILE])
 
 
-def _whole_files(files: list[Path]) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _csv_files(reader: CsvFiles, files: list[Path]) -> Iterator[tuple[Read, int]]:
     for path in files:
-        with _reading(path), open_bytes(str(path), None) as file:
-            content = bytes(file.read())
-        name = pa.array([path.absolute().as_uri()])
-        yield pa.record_batch([name, pa.array([content], pa.large_binary())], names=[FILE, CONTENT]), len(content)
+        size, done = path.stat().st_size, 0
+        with _reading(path), open_bytes(str(path), format_of(path.name)[1]) as file:
+            bytes_of = _file_position(file, path)
+            for read in reader.read_file(path.absolute().as_uri(), file):
+                now = min(bytes_of(), size)
+                yield read, now - done
+                done = now
 
 
 def _header(path: Path) -> list[str]:

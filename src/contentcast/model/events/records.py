@@ -9,28 +9,27 @@ Rule: events are checked by `EventBatch` and nothing else; every record comes ou
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Final, NamedTuple, Protocol
+from itertools import chain
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from contentcast.model.errors import ContentcastError
-from contentcast.model.events.checked_columns import check_header, csv_header, no_rows
-from contentcast.model.events.csv_files import read_csv
+from contentcast.model.events.checked_columns import check_header, no_rows
+from contentcast.model.events.csv_files import CsvFile, Record, read_records
 from contentcast.model.events.event_batch import EventBatch
-from contentcast.model.events.event_files import MOST_ROWS, format_of
+from contentcast.model.events.event_files import format_of
 from contentcast.model.events.intake import How, Intake
 from contentcast.model.events.json_lines import read_lines
 from contentcast.model.events.rows import Rejection
 from contentcast.model.space import Space
 
 ROWS_OUT: Final = 10_000
-"""Of a CSV file's events that go on together; as many as Spark sends in one batch."""
+"""Of a packed file's lines that go on together; as many as Spark sends in one batch."""
 BAD: Final = pa.schema([("reason", pa.string()), ("attribute", pa.string()), ("record", pa.string()), ("file", pa.string())])
 LINE, FILE, CONTENT = "value", "file", "content"
 """How Spark's readers of text and of whole files name what they give (FILE: what we name it)."""
@@ -185,36 +184,48 @@ class CsvFiles:
 
     @property
     def schema(self) -> pa.Schema:
-        return self._wide.arrow_schema
-
-    @property
-    def _wide(self) -> Space:
-        return wider(self.space, self.beside)
+        return wider(self.space, self.beside).arrow_schema
 
     def read(self, batch: pa.RecordBatch) -> Iterator[Read]:
         for name, content in zip(batch.column(FILE).to_pylist(), batch.column(CONTENT), strict=True):
-            yield from self._read_file(name, unpacked(name, content.as_py()))
+            with pa.input_stream(content.as_buffer(), compression=format_of(name)[1]) as file:
+                yield from self.read_file(name, file)
 
-    def _read_file(self, name: str, content: bytes) -> Iterator[Read]:
-        with io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "surrogateescape", newline="") as text:
-            lines = text.readlines()
-        header = csv_header(content)
-        if not header:  # an empty file has no events, good or bad
+    def read_file(self, name: str, file: BinaryIO) -> Iterator[Read]:
+        """A piece at a time. `file` gives what the file holds once it is unpacked."""
+        source = CsvFile(file)
+        if source.first_record is None:  # an empty file has no events, good or bad
             return
-        intake = Intake.of({**self.how, "unknown": "ignore"})
         try:
-            check_header(self.space, [each for each in header if each not in self.beside], self.how.get("unknown"))
-            events = read_csv(self._wide, content, intake, MOST_ROWS)
-        except (ContentcastError, pa.ArrowException) as reason:  # of its header, or as a whole
+            source.check()
+            header = [each for each in source.header if each not in self.beside]
+            check_header(self.space, header, self.how.get("unknown"))
+        except ContentcastError as reason:
             # The header is no record, but if nothing follows it, it stands for the file.
-            bad = [Bad(str(reason), None, _plain(line.rstrip("\r\n")) or "", name) for line in lines[1:] or lines]
-            yield Read(no_rows(self.schema), bad, [])
+            pieces = iter(source.pieces())
+            for piece in chain([next(pieces, [source.first_record])], pieces):
+                yield self._all_bad(piece, reason, name)
             return
-        bad = [Bad.of(each, _record_at(lines, each.line or 1), name) for each in events.rejected]
-        left_out = [Bad.of(each, _record_at(lines, each.line or 1), name) for each in events.left_out]
-        for start in range(0, max(1, len(events)), ROWS_OUT):
-            yield Read(events.records.slice(start, ROWS_OUT), bad, left_out)
-            bad, left_out = [], []
+        wide, intake = wider(self.space, self.beside), Intake.of({**self.how, "unknown": "ignore"})
+        for piece in source.pieces():
+            try:
+                events = read_records(wide, source.header, piece, intake)
+            except pa.ArrowException as reason:
+                yield self._all_bad(piece, reason, name)
+                continue
+            bad, left_out = (
+                [Bad.of(each, _shown(piece[each.event]), name) for each in those]
+                for those in (events.rejected, events.left_out)
+            )
+            yield Read(events.records, bad, left_out)
+
+    def _all_bad(self, piece: list[Record], reason: Exception, file: str) -> Read:
+        bad = [Bad(str(reason), None, _plain(_shown(each)) or "", file) for each in piece]
+        return Read(no_rows(self.schema), bad, [])
+
+
+def _shown(record: Record) -> str:
+    return record.text.rstrip("\r\n")
 
 
 @dataclass(frozen=True)
@@ -241,16 +252,6 @@ def unpacked(name: str, content: bytes) -> bytes:
         return content
     with pa.input_stream(pa.BufferReader(content), compression=compression) as file:
         return bytes(file.read())
-
-
-def _record_at(lines: list[str], number: int) -> str:
-    """The record that begins at this line (the first is 1) and may go on over others, within quotes."""
-    reader = csv.reader(lines[number - 1 :])
-    try:
-        next(reader)
-    except csv.Error:
-        return lines[number - 1].rstrip("\r\n")
-    return "".join(lines[number - 1 : number - 1 + reader.line_num]).rstrip("\r\n")
 
 
 # --- how they are read

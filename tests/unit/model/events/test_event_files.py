@@ -247,7 +247,7 @@ def test_events_are_named_by_their_line_whatever_lies_between(read) -> None:
     assert batch.to_dicts() == [{"issue": "two\nlines", "volume": 1}, {"issue": "ok", "volume": 2}]
     assert batch.ids.to_pylist() == [0, 5]
     assert told(batch) == [
-        "event 1 (line 5): 1 fields under a header of 2",
+        "event 1 (line 5): 1 field under a header of 2",
         "event 2 (line 6): 3 fields under a header of 2",
         "event 3 (line 7), attribute volume: 'x' is not an int",
         "event 4 (line 10), attribute volume: 'y' is not an int",
