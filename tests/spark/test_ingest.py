@@ -131,7 +131,7 @@ LINES = {
     '{"issue": "IBM", "price": ': (None, "not JSON: Expecting value at column 27"),
     '{"issue": "IBM", "price": "1"}': ("price", "'1' is a string, not a float"),
     '{"issue": "IBM", "note": "x"}': ("note", "trades has no attribute 'note'"),
-    "[1, 2]": (None, "[1, 2] is not an object with attributes"),
+    "null": (None, "null is not an object with attributes"),
     '{"issue": "SAP"}': None,
 }
 

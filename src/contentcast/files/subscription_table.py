@@ -32,6 +32,7 @@ TEXT: Final = "predicate"
 REASON: Final = "reason"
 REFUSED: Final = pa.schema([(ID, pa.int64()), (TEXT, pa.string()), (REASON, pa.string())])
 """The columns of a refused row; those that a table has besides come after them."""
+NO_PREDICATE: Final = "the predicate is null; TRUE asks for every event"
 GIVEN_ALREADY: Final = "is given already; the first is kept"
 
 
@@ -145,6 +146,7 @@ class Checked:
         """All that was refused, with the rows whose predicate cannot be read."""
         rows = pa.array(sorted(errors), pa.int64())
         reasons = pa.array([_plain(str(errors[row])) for row in sorted(errors)], pa.string())
+        reasons = pc.if_else(pc.is_null(self.texts.take(rows)), NO_PREDICATE, reasons)
         more = _refused_rows(self.columns, self.texts, rows, reasons)
         return pa.concat_tables([self.refused, more]).combine_chunks()
 
