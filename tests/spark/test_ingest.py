@@ -317,6 +317,8 @@ def test_columns_of_all_csv_files_stay(spark: SparkSession, tmp_path: Path) -> N
         ContentcastError, match=r"c\.csv: trades has no attribute 'prise', and the events have no column 'price'"
     ):
         read_events(spark, tmp_path, TRADES)
+    chosen = read_events(spark, tmp_path, TRADES, pathGlobFilter="a.*")
+    assert chosen.good.columns == [*TRADES.names, "order"], "of the files that Spark is told to read"
 
 
 def test_columns_of_all_parquet_files_count(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ Rule: what is wrong with a file is told now, with its name, and not by a task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from glob import glob
 from pathlib import Path
 from typing import Any, Final
@@ -33,9 +33,9 @@ NANOS_AS_LONG: Final = "spark.sql.legacy.parquet.nanosAsLong"
 MERGE: Final = "mergeSchema"
 
 
-def csv_headers(spark: SparkSession, paths: list[str]) -> Iterator[tuple[str, list[str]]]:
+def csv_headers(spark: SparkSession, paths: list[str], options: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Of each file its name and its header. Spark would read all of a file that lies here."""
-    here, others = _files(spark, paths)
+    here, others = _files(spark, paths, options)
     for path in here:
         with open_bytes(str(path), format_of(path.name)[1]) as file:
             yield str(path), csv_header(bytes(file.read(HEADER_BYTES)))
@@ -46,9 +46,17 @@ def csv_headers(spark: SparkSession, paths: list[str]) -> Iterator[tuple[str, li
             yield name, csv_header(unpacked(name, bytes(content)))
 
 
-def table_reader(reader: Any, spark: SparkSession, paths: list[str], format: str, space: Space, unknown: Unknown | None) -> Any:
+def table_reader(
+    reader: Any,
+    spark: SparkSession,
+    paths: list[str],
+    format: str,
+    space: Space,
+    unknown: Unknown | None,
+    options: Mapping[str, Any],
+) -> Any:
     """The reader, told of the columns of all files where they differ."""
-    here, others = _files(spark, paths)
+    here, others = _files(spark, paths, options)
     if others:
         return reader.option(MERGE, True)
     schemas = [(path, schema) for path in here if (schema := _arrow_schema(path, format)) is not None]
@@ -64,11 +72,14 @@ def table_reader(reader: Any, spark: SparkSession, paths: list[str], format: str
     return reader.schema(_spark_columns(spark, distinct, format, whole))
 
 
-def known_schema(spark: SparkSession, path: str, format: str, space: Space, unknown: Unknown | None) -> StructType:
+def known_schema(
+    spark: SparkSession, path: str, format: str, space: Space, unknown: Unknown | None, options: Mapping[str, Any]
+) -> StructType:
     """A stream of files must know its columns before the first file: those of the files that are there, else the space's."""
     folder = Path(path)
     if "://" in path or any(each.is_file() and not each.name.startswith((".", "_")) for each in folder.rglob("*")):
-        there: StructType = table_reader(spark.read.format(format), spark, [path], format, space, unknown).load(path).schema
+        reader = spark.read.format(format).options(**options)
+        there: StructType = table_reader(reader, spark, [path], format, space, unknown, options).load(path).schema
         return there
     return spark_schema(space.arrow_schema)
 
@@ -84,9 +95,9 @@ def check_no_empty_file(paths: list[str], format: str) -> None:
                 raise EventError(f"{path} cannot be read: it is empty, not even without events; remove it or write it again")
 
 
-def _files(spark: SparkSession, paths: list[str]) -> tuple[list[Path], list[str]]:
-    """The files that Spark finds: those of this machine, in order, and the addresses of others."""
-    found = [urlsplit(each) for each in spark.read.format("binaryFile").load(paths).inputFiles()]
+def _files(spark: SparkSession, paths: list[str], options: Mapping[str, Any]) -> tuple[list[Path], list[str]]:
+    """The files that Spark finds with these options: those of this machine, in order, and the addresses of others."""
+    found = [urlsplit(each) for each in spark.read.format("binaryFile").options(**options).load(paths).inputFiles()]
     here = sorted(Path(unquote(each.path)) for each in found if each.scheme == "file")
     return here, [each.geturl() for each in found if each.scheme != "file"]
 

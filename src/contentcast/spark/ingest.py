@@ -208,7 +208,9 @@ def read_events(
             return ingest(lines, space, json=LINE, extra=extra, **how)
         case "csv":
             more = wider(space, extra or {}).names[len(space.names) :]
-            headers = ((file, [name for name in header if name not in more]) for file, header in csv_headers(spark, given))
+            headers = (
+                (file, [name for name in header if name not in more]) for file, header in csv_headers(spark, given, options)
+            )
             beside = {**csv_columns(headers, space, unknown), **(extra or {})}
             files = _whole_files(spark, stream, options, given)
             checked = CsvFiles(space, beside, set_aside(how))
@@ -216,10 +218,10 @@ def read_events(
         case "parquet" | "orc":
             reader = _reader(spark, stream, found, options)
             if stream:
-                reader = reader.schema(known_schema(spark, given[0], found, space, unknown))
+                reader = reader.schema(known_schema(spark, given[0], found, space, unknown, options))
             else:
                 check_no_empty_file(given, found)
-                reader = table_reader(reader, spark, given, found, space, unknown)
+                reader = table_reader(reader, spark, given, found, space, unknown, options)
             return ingest(reader.load(_one(given, stream)), space, **how)
     return ingest(load_format(spark, stream, found, options, _one(given, stream)), space, **how)
 
