@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyspark.sql import DataFrame, Row, SparkSession
 from typer.testing import CliRunner
 
@@ -130,7 +131,7 @@ LINES = {
     '{"issue": "IBM", "price": ': (None, "not JSON: Expecting value at column 27"),
     '{"issue": "IBM", "price": "1"}': ("price", "'1' is a string, not a float"),
     '{"issue": "IBM", "note": "x"}': ("note", "trades has no attribute 'note'"),
-    "[1, 2]": (None, "[1, 2] is not an object with attributes"),
+    "null": (None, "null is not an object with attributes"),
     '{"issue": "SAP"}': None,
 }
 
@@ -304,14 +305,45 @@ def test_csv_with_line_breaks_ragged_rows_and_bytes_that_are_no_text(spark: Spar
     assert "is not UTF-8 text" in bad["SAP,3.5,caf\\udce9"][1]
 
 
-def test_a_csv_file_with_another_header_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_of_all_csv_files_stay(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("issue,order\nIBM,7\n")
-    (tmp_path / "b.csv").write_text("issue,size\nSAP,8\nSAP,9\n")
+    (tmp_path / "b b.csv").write_text("issue,size\nSAP,8\nSAP,9\n")
     events = read_events(spark, tmp_path, TRADES)
-    assert [(row["issue"], row["order"]) for row in events.good.collect()] == [("IBM", "7")]
-    bad = bad_of(events)
-    assert set(bad) == {"issue,size", "SAP,8", "SAP,9"}
-    assert bad["SAP,8"][1].startswith("trades has no attribute 'size'")
+    good = sorted((row["issue"], row["order"], row["size"]) for row in events.good.collect())
+    assert good == [("IBM", "7", None), ("SAP", None, "8"), ("SAP", None, "9")]
+    assert bad_of(events) == {}
+    (tmp_path / "c.csv").write_text("issue,prise\nSAP,8\n")
+    with pytest.raises(
+        ContentcastError, match=r"c\.csv: trades has no attribute 'prise', and the events have no column 'price'"
+    ):
+        read_events(spark, tmp_path, TRADES)
+    chosen = read_events(spark, tmp_path, TRADES, pathGlobFilter="a.*")
+    assert chosen.good.columns == [*TRADES.names, "order"], "of the files that Spark is told to read"
+
+
+def test_columns_of_all_parquet_files_count(spark: SparkSession, tmp_path: Path) -> None:
+    for day, columns in enumerate(
+        [
+            {"issue": ["IBM"], "order": pa.array([7], pa.int32())},
+            {"issue": ["SAP"], "order": pa.array([2**40], pa.int64()), "price": [5000.0], "note": ["large"]},
+        ]
+    ):
+        (tmp_path / f"in/day={day}").mkdir(parents=True)
+        pq.write_table(pa.table(columns), tmp_path / f"in/day={day}/a.parquet")
+    batch, stream = (read_events(spark, tmp_path / "in", TRADES, stream=each).good for each in (False, True))
+    query = stream.writeStream.format("memory").queryName("unlike").trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    for found in (batch, spark.table("unlike")):
+        rows = [(row["issue"], row["order"], row["price"], row["note"], row["day"]) for row in found.orderBy("issue").collect()]
+        assert rows == [("IBM", 7, None, None, 0), ("SAP", 2**40, 5000.0, "large", 1)]
+    for columns, says in [
+        ({"issue": ["SAP"], "price": ["dear"]}, "column price is string, and the attribute is a float"),
+        ({"issue": ["SAP"], "note": pa.nulls(1)}, "column note has no type here, as it has no value, and is string in another"),
+    ]:
+        pq.write_table(pa.table(columns), tmp_path / "in/day=1/b.parquet")
+        for each in (False, True):
+            with pytest.raises(ContentcastError, match=rf"b\.parquet: {says}"):
+                read_events(spark, tmp_path / "in", TRADES, stream=each)
 
 
 # --- streams
@@ -332,6 +364,54 @@ def test_a_stream_sets_the_same_records_aside(spark: SparkSession, tmp_path: Pat
             map(str, batch[what].drop("file").collect())
         )
     assert batch["quarantine"].count() == 5
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet", "orc"])
+def test_a_stream_of_every_format_starts(spark: SparkSession, tmp_path: Path, ending: str) -> None:
+    """With a file that is there, and goes on with one that comes later."""
+    source = tmp_path / "in"
+    source.mkdir()
+
+    def put(name: str, price: float) -> None:
+        table, part = pa.table({"issue": ["IBM"], "price": [price]}), tmp_path / f"{name}.{ending}"
+        text = f'{{"issue": "IBM", "price": {price}}}\n' if "jsonl" in ending else f"issue,price\nIBM,{price}\n"
+        if ending == "parquet":
+            pq.write_table(table, part)
+        elif ending == "orc":
+            orc.write_table(table, part)
+        else:
+            packed = {"gz": "gzip", "zst": "zstd"}.get(ending.rpartition(".")[2])
+            with pa.output_stream(str(part), compression=packed) as file:
+                file.write(text.encode())
+        part.replace(source / part.name)
+
+    put("a", 1.5)
+    name = f"started_{ending.replace('.', '_')}"
+    query = read_events(spark, source, TRADES, stream=True).good.writeStream.format("memory").queryName(name).start()
+    try:
+        query.processAllAvailable()
+        put("b", 2.5)
+        query.processAllAvailable()
+        assert sorted((row["issue"], row["price"]) for row in spark.table(name).collect()) == [("IBM", 1.5), ("IBM", 2.5)]
+    finally:
+        query.stop()
+
+
+def test_a_csv_file_that_comes_later_may_lack_columns_but_not_misspell_them(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.csv").write_text("issue,price,note\nIBM,1.5,x\n")
+    events = read_events(spark, source, TRADES, stream=True)
+    (source / "b.csv").write_text("other,issue\n1,SAP\n")
+    (source / "c.csv").write_text("issue,prise\nSAP,2\nSAP,3\n")
+    for what in ("good", "quarantine"):
+        query = getattr(events, what).writeStream.format("memory").queryName(f"later_{what}").trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+    good = [(row["issue"], row["price"], row["note"]) for row in spark.table("later_good").orderBy("issue").collect()]
+    assert good == [("IBM", 1.5, "x"), ("SAP", None, None)]
+    bad = {row["record"]: row["reason"] for row in spark.table("later_quarantine").collect()}
+    assert set(bad) == {"SAP,2", "SAP,3"}
+    assert "has no attribute 'prise', and the events have no column 'price'" in bad["SAP,2"]
 
 
 def test_a_stream_of_parquet_starts_with_an_empty_folder(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,9 +4,8 @@
     for read, taken in opened.pieces(): ...                events and bad records, and how many bytes of the files they took
 
 Files of one call have one format, as in `spark.read_events`, and give the same columns as there: of JSON lines those of the
-space, of CSV also the first file's others as text, of a table all of its own.
-Rule: opening reads no event; reading holds one piece at a time (of CSV one file, since only its beginning says which line
-breaks lie within quotes).
+space, of CSV also the others of all files as text, of a table all of its own.
+Rule: opening reads no event; reading holds one piece at a time.
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
+from contentcast.files.columns_of_all import csv_columns, table_columns
 from contentcast.model.errors import ContentcastError, EventError
+from contentcast.model.events.checked_columns import checked_schema, csv_header
 from contentcast.model.events.event_files import COMPRESSIONS, STDIN, format_of, open_bytes
-from contentcast.model.events.intake import How, Intake
+from contentcast.model.events.intake import How, Intake, Unknown
 from contentcast.model.events.records import (
-    CONTENT,
     FILE,
     LINE,
     Columns,
@@ -34,10 +34,7 @@ from contentcast.model.events.records import (
     JsonTexts,
     Read,
     Reader,
-    checked_schema,
-    csv_header,
     set_aside,
-    wider,
 )
 from contentcast.model.plain_files import check_plain
 from contentcast.model.space import Space
@@ -59,17 +56,26 @@ class OpenEvents:
 
     reader: Reader
     bytes: int | None
-    _raw: Callable[[], Iterator[tuple[pa.RecordBatch, int]]]
+    _read: Callable[[], Iterator[tuple[Read, int]]]
 
     @property
     def schema(self) -> pa.Schema:
         return self.reader.schema
 
     def pieces(self) -> Iterator[tuple[Read, int]]:
-        for batch, taken in self._raw():
-            for read in self.reader.read(batch):
-                yield read, taken
+        return self._read()
+
+
+def _through(reader: Reader, raw: Callable[[], Iterator[tuple[pa.RecordBatch, int]]], bytes: int | None) -> OpenEvents:
+    """Raw records of which the reader makes events."""
+
+    def read() -> Iterator[tuple[Read, int]]:
+        for batch, taken in raw():
+            for each in reader.read(batch):
+                yield each, taken
                 taken = 0
+
+    return OpenEvents(reader, bytes, read)
 
 
 def open_events(given: Sequence[str], space: Space, *, format: str | None = None, how: How | None = None) -> OpenEvents:
@@ -81,21 +87,22 @@ def open_events(given: Sequence[str], space: Space, *, format: str | None = None
             raise EventError("events come from standard input (-) or from files, not from both")
         if format not in (None, "jsonl"):
             raise EventError(f"standard input has JSON lines, not {format}; write it to a file first")
-        return OpenEvents(JsonTexts(space, LINE, _LINES_OF_FILES, set_aside(words)), None, _from_stdin)
+        return _through(JsonTexts(space, LINE, _LINES_OF_FILES, set_aside(words)), _from_stdin, None)
     found = format or format_of_files(given)
     files = files_of(given, found if format is None else None)
     size = sum(each.stat().st_size for each in files)
     match found:
         case "jsonl":
             texts = JsonTexts(space, LINE, _LINES_OF_FILES, set_aside(words))
-            return OpenEvents(texts, size, lambda: _json_lines(files))
+            return _through(texts, lambda: _json_lines(files), size)
         case "csv":
-            others = {} if words.get("unknown") == "error" else _columns_beside(files[0], space)
-            return OpenEvents(CsvFiles(wider(space, others), set_aside(words)), size, lambda: _whole_files(files))
+            beside = csv_columns(((str(each), _header(each)) for each in files), space, words.get("unknown"))
+            reader = CsvFiles(space, beside, set_aside(words))
+            return OpenEvents(reader, size, lambda: _csv_files(reader, files))
         case "parquet" | "orc":
-            table = _dataset(given, files, found)
+            table = _dataset(given, files, found, space, words.get("unknown"))
             schema = checked_schema(space, table.schema, words.get("unknown"))
-            return OpenEvents(Columns(space, schema, set_aside(words)), size, lambda: _table_pieces(table, size))
+            return _through(Columns(space, schema, set_aside(words)), lambda: _table_pieces(table, size), size)
     raise EventError(f"{found} is read by Spark alone; add --spark, or convert the events to Parquet")
 
 
@@ -225,49 +232,69 @@ def _batch(block: bytes, file: str | None) -> pa.RecordBatch:
     return pa.record_batch([lines, pa.repeat(pa.scalar(file, pa.string()), len(lines))], names=[LINE, FILE])
 
 
-def _whole_files(files: list[Path]) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _csv_files(reader: CsvFiles, files: list[Path]) -> Iterator[tuple[Read, int]]:
     for path in files:
-        with _reading(path), open_bytes(str(path), None) as file:
-            content = bytes(file.read())
-        name = pa.array([path.absolute().as_uri()])
-        yield pa.record_batch([name, pa.array([content], pa.large_binary())], names=[FILE, CONTENT]), len(content)
+        size, done = path.stat().st_size, 0
+        with _reading(path), open_bytes(str(path), format_of(path.name)[1]) as file:
+            bytes_of = _file_position(file, path)
+            for read in reader.read_file(path.absolute().as_uri(), file):
+                now = min(bytes_of(), size)
+                yield read, now - done
+                done = now
 
 
-def _columns_beside(path: Path, space: Space) -> dict[str, str]:
-    """The columns of a CSV file that the space does not have: they stay, as text."""
+def _header(path: Path) -> list[str]:
     with _reading(path), open_bytes(str(path), format_of(path.name)[1]) as file:
-        names = csv_header(bytes(file.read(HEADER_BYTES)))
-    return {name: "string" for name in names if name and name not in space}
+        return csv_header(bytes(file.read(HEADER_BYTES)))
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path, why: bool = True) -> Iterator[None]:
+    """`why`: also tell it in the words of who reads."""
     try:
         yield
     except (pa.ArrowException, OSError) as reason:
         if isinstance(reason, PermissionError):
             raise
-        raise EventError(f"{path} cannot be read: it is damaged, or not what its ending says ({reason})") from None
+        more = f" ({reason})" if why else ""
+        raise EventError(f"{path} cannot be read: it is damaged, or not what its ending says{more}") from None
 
 
 # --- tables
 
 
-def _dataset(given: Sequence[str], files: list[Path], format: str) -> Any:
-    """All files as one table with the columns of the first; a folder's partitions (`day=1/`) are columns too."""
+def _dataset(given: Sequence[str], files: list[Path], format: str, space: Space, unknown: Unknown | None) -> Any:
+    """All files as one table with the columns of all; a folder's partitions (`day=1/`) are columns too."""
     from pyarrow import dataset  # imports pandas, if it is there: a quarter of a second
 
     for path in files:
         if path.stat().st_size == 0:
             raise EventError(f"{path} cannot be read: it is empty, not even without events; remove it or write it again")
-    partitions: Any = {}
+    how: Any = {"format": format}
     if len(given) == 1 and Path(given[0]).is_dir():
-        partitions = {"partitioning": "hive", "partition_base_dir": str(given[0])}
-    try:
-        return dataset.dataset([str(each) for each in files], format=format, **partitions)
-    except (pa.ArrowException, OSError) as reason:
-        named = next((each for each in files if str(each) in str(reason)), files[0])
-        raise EventError(f"{named} cannot be read: it is damaged, or not what its ending says") from None
+        how |= {"partitioning": "hive", "partition_base_dir": str(given[0])}
+    names = [str(each) for each in files]
+    with _reading(files[0], why=False):
+        found = dataset.dataset(names, **how)
+    schemas = list(_schemas(found))
+    in_paths = [field for field in found.schema if field.name not in schemas[0][1].names]
+    if all(schema == schemas[0][1] for _, schema in schemas):
+        return found
+    whole = [(file, _with(schema, in_paths)) for file, schema in schemas]
+    return dataset.dataset(names, schema=table_columns(whole, space, unknown), **how)
+
+
+def _schemas(table: Any) -> Iterator[tuple[str, pa.Schema]]:
+    """Of each file its name and its columns."""
+    for fragment in table.get_fragments():
+        with _reading(Path(fragment.path), why=False):
+            yield fragment.path, fragment.physical_schema
+
+
+def _with(schema: pa.Schema, more: list[pa.Field]) -> pa.Schema:
+    for field in more:
+        schema = schema.append(field) if field.name not in schema.names else schema
+    return schema
 
 
 def _table_pieces(table: Any, size: int) -> Iterator[tuple[pa.RecordBatch, int]]:

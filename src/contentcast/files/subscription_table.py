@@ -6,8 +6,9 @@
     9             volume > 10      desk-9      b2
     9             volume > 11      desk-9      b2        refused: subscription 9 is given already; the first is kept
 
-Ids are ints or texts. In a .txt file each line is a predicate, and its id is the number of the line. Columns of other names are
-told as `id` and `predicate`; here they have the names above.
+Ids are ints or texts. In a .csv file all values are texts, but for ids if each of them is written as an int is. In a .txt file
+each line is a predicate, and its id is the number of the line. Columns of other names are told as `id` and `predicate`; here
+they have the names above.
 Rule: a row is either kept or refused with its reason, and a refused one stops no other; all its columns stay with the reason.
 """
 
@@ -20,17 +21,18 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from contentcast.model.errors import ContentcastError, nearest
+from contentcast.model.text_tables import check_utf8, plain_ids, read_csv_texts, read_json_texts
 
 ID: Final = "subscription"
 TEXT: Final = "predicate"
 REASON: Final = "reason"
 REFUSED: Final = pa.schema([(ID, pa.int64()), (TEXT, pa.string()), (REASON, pa.string())])
 """The columns of a refused row; those that a table has besides come after them."""
+NO_PREDICATE: Final = "the predicate is null; TRUE asks for every event"
 GIVEN_ALREADY: Final = "is given already; the first is kept"
 
 
@@ -66,19 +68,28 @@ class FileTable:
         return hashlib.blake2b(repr(stats).encode(), digest_size=8).hexdigest()
 
     def read(self) -> pa.Table:
-        parts = []
+        parts: list[pa.Table] = []
+        texts: list[pa.Table] = []
         for each in self.files:
             reader = _READERS.get(each.suffix.lower())
             if reader is None:
                 raise ContentcastError(f"{each}: subscriptions come as {_endings()}, not {each.suffix or 'without an ending'}")
             try:
-                parts.append(reader(each))
+                (texts if each.suffix.lower() == ".csv" else parts).append(reader(each))
             except (pa.ArrowException, OSError) as reason:
                 raise ContentcastError(f"{each} cannot be read: {reason}") from None
         try:
+            if texts:  # whether ids are ints is a question to all of these files
+                parts.append(self._of_csv(pa.concat_tables(texts, promote_options="default")))
             return renamed(pa.concat_tables(parts, promote_options="default"), self.id, self.predicate)
         except pa.ArrowException as reason:
             raise ContentcastError(f"the files of {self.path} have different columns: {reason}") from None
+
+    def _of_csv(self, table: pa.Table) -> pa.Table:
+        for name, change in ((self.id, plain_ids), (self.predicate, lambda column: pc.fill_null(column, ""))):
+            if table.column_names.count(name) == 1:
+                table = table.set_column(table.column_names.index(name), name, change(table[name]))
+        return table
 
 
 def _hidden(path: Path, above: Path) -> bool:
@@ -91,10 +102,7 @@ def _endings() -> str:
 
 def _read_lines(path: Path) -> pa.Table:
     """One predicate a line; empty lines and lines that begin with # are passed over."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as reason:
-        raise ContentcastError(f"{path}: rules are UTF-8 text, and byte {reason.start} is not") from None
+    lines = check_utf8(path, path.read_bytes()).splitlines()
     rules = [(number, line.strip()) for number, line in enumerate(lines, start=1) if _is_rule(line)]
     return pa.table({ID: pa.array([each[0] for each in rules], pa.int64()), TEXT: pa.array([each[1] for each in rules])})
 
@@ -105,8 +113,8 @@ def _is_rule(line: str) -> bool:
 
 _READERS: Final[dict[str, Any]] = {
     ".parquet": pyarrow.parquet.read_table,
-    ".csv": lambda path: pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True)),
-    ".jsonl": pyarrow.json.read_json,
+    ".csv": read_csv_texts,
+    ".jsonl": read_json_texts,
     ".txt": _read_lines,
 }
 _IN_FOLDERS: Final = tuple(ending for ending in _READERS if ending != ".txt")
@@ -138,6 +146,7 @@ class Checked:
         """All that was refused, with the rows whose predicate cannot be read."""
         rows = pa.array(sorted(errors), pa.int64())
         reasons = pa.array([_plain(str(errors[row])) for row in sorted(errors)], pa.string())
+        reasons = pc.if_else(pc.is_null(self.texts.take(rows)), NO_PREDICATE, reasons)
         more = _refused_rows(self.columns, self.texts, rows, reasons)
         return pa.concat_tables([self.refused, more]).combine_chunks()
 

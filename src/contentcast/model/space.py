@@ -242,7 +242,9 @@ class Space:
         except RecursionError:
             raise SpaceError(f"{path} is not JSON of a space: nested too deeply") from None
         except ValueError as reason:
-            raise SpaceError(f"{path} is not {path.suffix[1:].upper() or 'JSON'}: {reason}") from None
+            kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
+            hint = "" if path.suffix.lower() in (".toml", ".json") else ". A space is a .toml or .json file"
+            raise SpaceError(f"{path} is not {kind}: {reason}{hint}") from None
         try:
             return cls.from_dict(described)
         except SpaceError as reason:

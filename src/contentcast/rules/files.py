@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.model.plain_files import check_plain
 from contentcast.model.space import Space
+from contentcast.model.text_tables import plain_ids, read_csv_texts
 from contentcast.rules.errors import RuleError
 from contentcast.rules.json_text import read_json
 from contentcast.rules.sources import translate_many, translator
@@ -98,7 +98,7 @@ def rules_of_text(text: str, source: str) -> list[GivenRule]:
 
 
 _TABLES: Final[dict[str, Any]] = {
-    ".csv": lambda path: pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True)),
+    ".csv": read_csv_texts,
     ".parquet": pyarrow.parquet.read_table,
 }
 
@@ -107,7 +107,7 @@ def _from_table(path: Path, table: pa.Table) -> list[GivenRule]:
     if RULE not in table.column_names:
         raise ContentcastError(f"{path} has no column {RULE!r}{nearest(RULE, table.column_names)}")
     named = next((each for each in _NAMES if each in table.column_names), None)
-    names = table[named].to_pylist() if named else [None] * len(table)
+    names = plain_ids(table[named]).to_pylist() if named else [None] * len(table)
     rules = table[RULE].to_pylist()
     return [GivenRule(number, rule, name) for number, (rule, name) in enumerate(zip(rules, names, strict=True), 1)]
 

@@ -15,20 +15,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 from typing import Any, Final, Unpack
 
 import pyarrow as pa
-import pyarrow.parquet
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
+from contentcast.files.columns_of_all import csv_columns
 from contentcast.files.open_events import endings, format_of_files
 from contentcast.model.errors import ContentcastError, EventError, nearest
-from contentcast.model.events.event_files import COMPRESSIONS
+from contentcast.model.events.checked_columns import checked_schema
 from contentcast.model.events.intake import Epoch, Finer, How, Intake, Nan, OnError, Unknown
 from contentcast.model.events.records import (
     BAD,
@@ -41,15 +39,13 @@ from contentcast.model.events.records import (
     JsonTexts,
     Reader,
     bad_table,
-    checked_schema,
-    csv_header,
     first_complaint,
     set_aside,
-    unpacked,
     wider,
 )
 from contentcast.model.space import Space
 from contentcast.spark.arrow_map import map_arrow
+from contentcast.spark.file_columns import check_no_empty_file, csv_headers, known_schema, table_reader
 from contentcast.spark.subscriptions.tables import arrow_schema, spark_schema
 
 PACKAGES: Final = {
@@ -59,7 +55,7 @@ PACKAGES: Final = {
     "avro": "org.apache.spark:spark-avro_2.13:{version}",
 }
 """Of Spark, for formats that do not come with it."""
-NANOS_AS_LONG: Final = "spark.sql.legacy.parquet.nanosAsLong"
+BINARY_FILE: Final = "path string, modificationTime timestamp, length long, content binary"
 _NO_FORMAT: Final = re.compile("DATA_SOURCE_NOT_FOUND|DATA_SOURCE_NOT_ENABLED")
 
 
@@ -177,8 +173,8 @@ def read_events(
     options).
 
     `stream` follows a folder, and takes the files that appear in it. Text formats have ISO 8601 timestamps and base64 bytes,
-    as in `cc.read_events`; `extra` names fields that stay though the space does not have them (CSV: all of the first file's
-    columns do). Text may be packed (.gz, .zst). `unknown` to `epoch` are as in `ingest`; `options` go to Spark's reader:
+    as in `cc.read_events`; `extra` names fields that stay though the space does not have them (CSV: all columns of
+    the files do). Text may be packed (.gz, .zst). `unknown` to `epoch` are as in `ingest`; `options` go to Spark's reader:
     `maxFilesPerTrigger=10`.
     """
     how: How = {"on_error": on_error, "nan": nan, "finer": finer, "epoch": epoch}
@@ -200,33 +196,45 @@ def read_events(
     given = [each if "://" in each else str(Path(each).absolute()) for each in given]  # Java keeps the folder it was started in
     match found:
         case "jsonl" if any(each.endswith(".zst") for each in endings(given)):
-            files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
+            files = _whole_files(spark, stream, options, given)
             shape = pa.schema([pa.field(LINE, pa.binary()), pa.field(FILE, pa.string())])
             texts = ingest(spark.createDataFrame([], spark_schema(shape)), space, json=LINE, extra=extra, **how).reader
             assert isinstance(texts, JsonTexts)
-            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), JsonFiles(texts), space, on_error)
+            return Ingested(files, JsonFiles(texts), space, on_error)
         case "jsonl":
             lines = (
                 _reader(spark, stream, "text", options).load(_one(given, stream)).withColumn(FILE, F.col("_metadata.file_path"))
             )
             return ingest(lines, space, json=LINE, extra=extra, **how)
         case "csv":
-            others = {} if unknown == "error" else _csv_extra(spark, given, space)
-            wide = wider(space, {**others, **(extra or {})})
-            files = _reader(spark, stream, "binaryFile", options).load(_one(given, stream))
-            return Ingested(files.select(F.col("path").alias(FILE), CONTENT), CsvFiles(wide, set_aside(how)), space, on_error)
-        case "parquet" | "orc" if not stream:
-            _check_no_empty_file(given, found)
-            if found == "parquet" and _has_nanoseconds(given):
-                spark.conf.set(NANOS_AS_LONG, "true")  # else Spark refuses the file; a long is a number since 1970
+            more = wider(space, extra or {}).names[len(space.names) :]
+            headers = (
+                (file, [name for name in header if name not in more]) for file, header in csv_headers(spark, given, options)
+            )
+            beside = {**csv_columns(headers, space, unknown), **(extra or {})}
+            files = _whole_files(spark, stream, options, given)
+            checked = CsvFiles(space, beside, set_aside(how))
+            return Ingested(files, checked, space, on_error)
         case "parquet" | "orc":
-            reader = _reader(spark, stream, found, options).schema(_known_schema(spark, given[0], found, space))
-            return ingest(reader.load(given[0]), space, **how)
+            reader = _reader(spark, stream, found, options)
+            if stream:
+                reader = reader.schema(known_schema(spark, given[0], found, space, unknown, options))
+            else:
+                check_no_empty_file(given, found)
+                reader = table_reader(reader, spark, given, found, space, unknown, options)
+            return ingest(reader.load(_one(given, stream)), space, **how)
     return ingest(load_format(spark, stream, found, options, _one(given, stream)), space, **how)
 
 
 def _reader(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any]) -> Any:
     return (spark.readStream if stream else spark.read).format(format).options(**options)
+
+
+def _whole_files(spark: SparkSession, stream: bool, options: Mapping[str, Any], paths: list[str]) -> DataFrame:
+    """A row for each file. A stream must be told the columns, though they are always the same."""
+    reader = _reader(spark, stream, "binaryFile", options)
+    found: DataFrame = (reader.schema(BINARY_FILE) if stream else reader).load(_one(paths, stream))
+    return found.select(F.col("path").alias(FILE), CONTENT)
 
 
 def load_format(spark: SparkSession, stream: bool, format: str, options: Mapping[str, Any], path: Any = None) -> DataFrame:
@@ -246,47 +254,3 @@ def load_format(spark: SparkSession, stream: bool, format: str, options: Mapping
 
 def _one(paths: list[str], stream: bool) -> Any:
     return paths[0] if stream else paths
-
-
-def _check_no_empty_file(paths: list[str], format: str) -> None:
-    """Spark passes over a file of no bytes. Parquet without a row has some: the writer failed, and events would be lost."""
-    for each in paths:
-        if "://" in each:
-            continue
-        inside = Path(each).rglob(f"*.{format}") if Path(each).is_dir() else map(Path, glob(each, recursive=True))
-        for path in inside:
-            if path.is_file() and not path.name.startswith((".", "_")) and path.stat().st_size == 0:
-                raise EventError(f"{path} cannot be read: it is empty, not even without events; remove it or write it again")
-
-
-def _has_nanoseconds(paths: list[str]) -> bool:
-    """Does the first file have timestamps in nanoseconds?"""
-    for each in paths:
-        if "://" in each:
-            continue
-        inside = sorted(Path(each).rglob("*.parquet") if Path(each).is_dir() else map(Path, glob(each, recursive=True)))
-        for path in inside:
-            if path.is_file() and not path.name.startswith((".", "_")):
-                try:
-                    schema = pyarrow.parquet.read_schema(path)
-                except (pa.ArrowException, OSError):
-                    return False  # Spark says what is wrong with it
-                return any(pa.types.is_timestamp(field.type) and field.type.unit == "ns" for field in schema)
-    return False
-
-
-def _csv_extra(spark: SparkSession, paths: list[str], space: Space) -> dict[str, str]:
-    """The columns of the first file that the space does not have: they stay, as text."""
-    packed = any(each.endswith(tuple(COMPRESSIONS)) for each in endings(paths))
-    start = F.col(CONTENT) if packed else F.substring(CONTENT, 1, 65_536)
-    first = spark.read.format("binaryFile").load(paths).orderBy("path").select("path", start).first()
-    names = csv_header(unpacked(first[0], bytes(first[1]))) if first else []
-    return {name: "string" for name in names if name and name not in space}
-
-
-def _known_schema(spark: SparkSession, path: str, format: str, space: Space) -> StructType:
-    """A stream of files must know its columns before the first file: those of the files that are there, else the space's."""
-    folder = Path(path)
-    if "://" in path or any(each.is_file() and not each.name.startswith((".", "_")) for each in folder.rglob("*")):
-        return spark.read.format(format).load(path).schema
-    return spark_schema(space.arrow_schema)

@@ -178,6 +178,22 @@ def test_above_the_stated_size_spark_is_asked_for(monkeypatch: pytest.MonkeyPatc
     assert not inputs.on_spark(given, False, {}, None)
 
 
+def test_an_empty_csv_file_is_a_quiet_day_too() -> None:
+    Path("events.csv").touch()
+    ended = match("events.csv", "--out", "-")
+    assert (ended.exit_code, ended.stdout) == (0, "")
+    assert without_progress(ended.stderr).startswith("0 events met 2 subscriptions: 0 pairs, ")
+
+
+def test_a_rule_without_an_id_is_told_as_one() -> None:
+    Path("rules.txt").replace("old.txt")
+    Path("rules.jsonl").write_text('{"subscription": null, "predicate": "TRUE"}\n{"subscription": 7, "predicate": null}\n')
+    words = ["match", "-", "--rules", "rules.jsonl", "--space", "space.json"]
+    ended = CliRunner().invoke(app, words, input=lines(EVENTS))
+    assert "contentcast: a rule is refused: the subscription has no id (null)" in ended.stderr
+    assert "contentcast: rule 7 is refused: the predicate is null; TRUE asks for every event" in ended.stderr
+
+
 def test_a_damaged_file_is_named() -> None:
     Path("events.jsonl.gz").write_bytes(gzip.compress(lines(EVENTS).encode())[:-20])
     ended = match("events.jsonl.gz", "--out", "x")

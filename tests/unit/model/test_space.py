@@ -250,6 +250,11 @@ def test_a_description_that_does_not_describe_is_refused(described: object, says
         ("space.json", b"{", "is not JSON: Expecting property name"),
         ("space.toml", b"name =", "is not TOML: Invalid value"),
         ("space", b"\xff", "is not JSON: 'utf-8' codec"),
+        (
+            "rules.txt",
+            b"price < 1\n",
+            "rules.txt is not JSON: Expecting value: line 1 column 1 (char 0). A space is a .toml or .json",
+        ),
         ("space.json", b"[" * 100_000, "is not JSON"),
     ],
 )

@@ -75,7 +75,8 @@ def to_stdout(matching: Matching) -> dict[str, Any]:
 
 def _tell_refused(matching: Matching, most: int) -> None:
     for row in matching.rules.refused.slice(0, most).to_pylist():
-        typer.echo(f"contentcast: rule {row['subscription']} is refused: {row['reason'].splitlines()[0]}", err=True)
+        named = "a rule" if row["subscription"] is None else f"rule {row['subscription']}"
+        typer.echo(f"contentcast: {named} is refused: {row['reason'].splitlines()[0]}", err=True)
 
 
 def _tell(bad: list[Bad], told: int) -> int:

@@ -6,6 +6,7 @@ Rule: files take at most the bytes that `most_bytes` allows, whatever they say o
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -105,7 +106,7 @@ def _read_file(path: str, space: Space, intake: Intake, most_rows: int, most_byt
             return _read_parquet(space, Path(path), intake, most_rows, most_bytes)
         with open_bytes(path, compression) as file:
             if found == "csv":
-                return read_csv(space, _whole(file, most_bytes), intake, most_rows)
+                return read_csv(space, _bounded(file, most_bytes), intake, most_rows)
             return _read_json_lines(space, file, intake, most_rows, most_bytes)
     except FileNotFoundError:
         raise EventError(f"there is no event file {path}") from None
@@ -123,11 +124,26 @@ def open_bytes(path: str, compression: str | None) -> Any:
     return Path(path).open("rb") if compression is None else pa.input_stream(path, compression=compression)
 
 
-def _whole(file: BinaryIO, most_bytes: int) -> bytes:
-    content = bytes(file.read(most_bytes + 1))
-    if len(content) > most_bytes:
-        raise EventError(_too_large(most_bytes))
-    return content
+class _Bounded(io.RawIOBase):
+    """A file of which no more than so many bytes are read."""
+
+    def __init__(self, file: BinaryIO, most_bytes: int) -> None:
+        self._file, self._most, self._left = file, most_bytes, most_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        block = self._file.read(len(into))
+        self._left -= len(block)
+        if self._left < 0:
+            raise EventError(_too_large(self._most))
+        into[: len(block)] = block
+        return len(block)
+
+
+def _bounded(file: BinaryIO, most_bytes: int) -> BinaryIO:
+    return io.BufferedReader(_Bounded(file, most_bytes), BLOCK_BYTES)
 
 
 def line_blocks(file: BinaryIO, most_bytes: int) -> Iterator[list[bytes]]:

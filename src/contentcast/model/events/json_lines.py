@@ -24,7 +24,7 @@ from contentcast.model.errors import EventError
 from contentcast.model.events.arrow_columns import Complaint, check_column, check_objects
 from contentcast.model.events.event_batch import EventBatch, concat, flattened, one_chunk
 from contentcast.model.events.intake import How, Intake, Unreadable
-from contentcast.model.events.rows import DEEPEST, Rejection
+from contentcast.model.events.rows import DEEPEST, ONE_A_LINE, Rejection
 from contentcast.model.space import Space
 from contentcast.model.values.kinds import Kind
 
@@ -218,12 +218,16 @@ def decode(line: Line) -> Any:
             _check_depth(text)
         return _DECODER.decode(text)
     except json.JSONDecodeError as reason:
-        why = f"not JSON: {reason.msg} at column {reason.colno}"
+        why = f"not JSON: {reason.msg} at column {reason.colno}" + (f"; {ONE_A_LINE}" if _PART.fullmatch(text) else "")
     except RecursionError:
         why = "nested too deeply"
     except ValueError as reason:
         why = str(reason)
     return Rejection(0, None, text.rstrip("\r\n"), why)
+
+
+_PART: Final = re.compile(r'\s*(?:[\[\]{}],?|\{.*\},|"(?:[^"\\]|\\.)*"\s*:.*)\s*', re.DOTALL)
+"""A line as it stands in an array, or in an object over several lines: `[`, `{...},`, `"price": 5,`, `},`."""
 
 
 def _check_depth(line: str) -> None:

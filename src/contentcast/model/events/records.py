@@ -9,35 +9,32 @@ Rule: events are checked by `EventBatch` and nothing else; every record comes ou
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from difflib import get_close_matches
-from typing import Any, Final, NamedTuple, Protocol
+from itertools import chain
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from contentcast.model.errors import ContentcastError, EventError
-from contentcast.model.events.csv_files import read_csv
-from contentcast.model.events.event_batch import EventBatch, flattened
-from contentcast.model.events.event_files import MOST_ROWS, format_of
-from contentcast.model.events.intake import How, Intake, Unknown
+from contentcast.model.errors import ContentcastError
+from contentcast.model.events.checked_columns import check_header, no_rows
+from contentcast.model.events.csv_files import CsvFile, Record, read_records
+from contentcast.model.events.event_batch import EventBatch
+from contentcast.model.events.event_files import format_of
+from contentcast.model.events.intake import How, Intake
 from contentcast.model.events.json_lines import read_lines
 from contentcast.model.events.rows import Rejection
 from contentcast.model.space import Space
 
 ROWS_OUT: Final = 10_000
-"""Of a CSV file's events that go on together; as many as Spark sends in one batch."""
+"""Of a packed file's lines that go on together; as many as Spark sends in one batch."""
 BAD: Final = pa.schema([("reason", pa.string()), ("attribute", pa.string()), ("record", pa.string()), ("file", pa.string())])
 LINE, FILE, CONTENT = "value", "file", "content"
 """How Spark's readers of text and of whole files name what they give (FILE: what we name it)."""
 QUEUE: Final = ("topic", "partition", "offset")
 """How Kafka's source names the place of a message."""
-NEAR: Final = 0.8
-"""How alike two names are (by difflib) so that one may be a slip of the other: prise and price are, side and size are not."""
 EMPTY: Final = "no JSON: the message is empty"
 
 
@@ -175,33 +172,60 @@ def _text(line: bytes) -> str:
 
 @dataclass(frozen=True)
 class CsvFiles:
-    """A whole CSV file in each row: only from its beginning can one tell which line breaks lie within quotes."""
+    """A whole CSV file in each row: only from its beginning can one tell which line breaks lie within quotes.
+
+    `beside`: columns that the space does not have, with their kinds; they stay. A file that comes to a stream later may have
+    others, which are passed over.
+    """
 
     space: Space
+    beside: Mapping[str, str]
     how: How
 
     @property
     def schema(self) -> pa.Schema:
-        return self.space.arrow_schema
+        return wider(self.space, self.beside).arrow_schema
 
     def read(self, batch: pa.RecordBatch) -> Iterator[Read]:
         for name, content in zip(batch.column(FILE).to_pylist(), batch.column(CONTENT), strict=True):
-            yield from self._read_file(name, unpacked(name, content.as_py()))
+            with pa.input_stream(content.as_buffer(), compression=format_of(name)[1]) as file:
+                yield from self.read_file(name, file)
 
-    def _read_file(self, name: str, content: bytes) -> Iterator[Read]:
-        with io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "surrogateescape", newline="") as text:
-            lines = text.readlines()
-        try:
-            events = read_csv(self.space, content, Intake.of(self.how), MOST_ROWS)
-        except (EventError, pa.ArrowException) as reason:  # of its header, or as a whole
-            bad = [Bad(str(reason), None, _plain(line.rstrip("\r\n")) or "", name) for line in lines or [""]]
-            yield Read(_no_rows(self.schema), bad, [])
+    def read_file(self, name: str, file: BinaryIO) -> Iterator[Read]:
+        """A piece at a time. `file` gives what the file holds once it is unpacked."""
+        source = CsvFile(file)
+        if source.first_record is None:  # an empty file has no events, good or bad
             return
-        bad = [Bad.of(each, _record_at(lines, each.line or 1), name) for each in events.rejected]
-        left_out = [Bad.of(each, _record_at(lines, each.line or 1), name) for each in events.left_out]
-        for start in range(0, max(1, len(events)), ROWS_OUT):
-            yield Read(events.records.slice(start, ROWS_OUT), bad, left_out)
-            bad, left_out = [], []
+        try:
+            source.check()
+            header = [each for each in source.header if each not in self.beside]
+            check_header(self.space, header, self.how.get("unknown"))
+        except ContentcastError as reason:
+            # The header is no record, but if nothing follows it, it stands for the file.
+            pieces = iter(source.pieces())
+            for piece in chain([next(pieces, [source.first_record])], pieces):
+                yield self._all_bad(piece, reason, name)
+            return
+        wide, intake = wider(self.space, self.beside), Intake.of({**self.how, "unknown": "ignore"})
+        for piece in source.pieces():
+            try:
+                events = read_records(wide, source.header, piece, intake)
+            except pa.ArrowException as reason:
+                yield self._all_bad(piece, reason, name)
+                continue
+            bad, left_out = (
+                [Bad.of(each, _shown(piece[each.event]), name) for each in those]
+                for those in (events.rejected, events.left_out)
+            )
+            yield Read(events.records, bad, left_out)
+
+    def _all_bad(self, piece: list[Record], reason: Exception, file: str) -> Read:
+        bad = [Bad(str(reason), None, _plain(_shown(each)) or "", file) for each in piece]
+        return Read(no_rows(self.schema), bad, [])
+
+
+def _shown(record: Record) -> str:
+    return record.text.rstrip("\r\n")
 
 
 @dataclass(frozen=True)
@@ -228,57 +252,6 @@ def unpacked(name: str, content: bytes) -> bytes:
         return content
     with pa.input_stream(pa.BufferReader(content), compression=compression) as file:
         return bytes(file.read())
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], each.type) for each in schema], schema=schema)
-
-
-def _record_at(lines: list[str], number: int) -> str:
-    """The record that begins at this line (the first is 1) and may go on over others, within quotes."""
-    reader = csv.reader(lines[number - 1 :])
-    try:
-        next(reader)
-    except csv.Error:
-        return lines[number - 1].rstrip("\r\n")
-    return "".join(lines[number - 1 : number - 1 + reader.line_num]).rstrip("\r\n")
-
-
-def csv_header(content: bytes) -> list[str]:
-    """The names of the columns; empty for a file that has none."""
-    first = content.decode("utf-8-sig", "replace").lstrip("\r\n")
-    return next(csv.reader(io.StringIO(first, newline="")), [])
-
-
-def checked_schema(space: Space, schema: pa.Schema, unknown: Unknown | None) -> pa.Schema:
-    """The columns of checked events: the space's own types, missing attributes added, others as they are.
-
-    `unknown`: None lets other columns stay, unless one looks like an attribute that is missing, with a slip of the pen.
-    """
-    how: How = {"unknown": unknown or "ignore", "finer": "round"}  # of no rows nothing is rounded
-    EventBatch.from_arrow(space, _no_rows(schema), **how)  # a column of a wrong type is named now, not in a task
-    names = flattened(_no_rows(schema)).column_names  # those inside of objects, and of lists of objects, too
-    if not any(name in space for name in names):
-        raise ContentcastError(
-            f"none of the columns {', '.join(schema.names[:12])} is an attribute of {space.name}; "
-            f"it has {', '.join(space.names[:12])}"
-        )
-    fields = [space.arrow_schema.field(field.name) if field.name in space else field for field in schema]
-    missing = [name for name in space.names if name not in names]
-    if unknown is None:
-        for name in names:
-            if name not in space and (near := slip_of(name, missing)):
-                raise ContentcastError(
-                    f"{space.name} has no attribute {name!r}, and the events have no column {near!r}; is it that one? Rename "
-                    "it, or let it stay as it is: unknown='ignore'"
-                )
-    return pa.schema([*fields, *(space.arrow_schema.field(name) for name in missing)])
-
-
-def slip_of(name: str, missing: list[str]) -> str | None:
-    """The missing attribute that this name is a slip of the pen of."""
-    close = get_close_matches(name.casefold(), [each.casefold() for each in missing], n=1, cutoff=NEAR)
-    return next((each for each in missing if close and each.casefold() == close[0]), None)
 
 
 # --- how they are read

@@ -5,6 +5,7 @@ Rule: an event comes out as a flat dict of checked values or as a `Rejection`; w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +13,7 @@ from typing import Any, Final
 from contentcast.model.errors import nearest
 from contentcast.model.events.intake import DEFAULT, Intake, Take, Unreadable, take_of
 from contentcast.model.space import Space
-from contentcast.model.values.kinds import Value
+from contentcast.model.values.kinds import Value, WrongKind
 from contentcast.model.values.ranges import Ranges
 
 DEEPEST: Final = 32
@@ -47,6 +48,7 @@ def short(text: str, most: int = 400) -> str:
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"
 
 
+ONE_A_LINE: Final = "JSON lines are wanted, one object a line (`jq -c '.[]'` makes them of an array, `jq -c .` of objects)"
 PLAIN: Final = frozenset({str, int, float, bool, bytes, type(None), Unreadable})
 """Types of values that hold no others. An event of these alone is not searched for objects: a quarter of its check."""
 
@@ -63,11 +65,14 @@ class RowChecker:
         }
         self._objects = {name[:at] for name in space.names for at, letter in enumerate(name) if letter == "."}
         self._lists = {each: names for each in self._objects if (names := _lists_below(space, each))}
+        self._from_text = from_text
         self._forgives = intake.on_error == "absent"
 
     def check(self, number: int, event: Any) -> dict[str, Value] | Rejection:
         if type(event) is not dict and not isinstance(event, Mapping):
-            return Rejection(number, None, event, f"{_shown(event)} is not an object with attributes")
+            return Rejection(
+                number, None, event, f"{_shown(event, self._from_text)} is not an object with attributes{self._hint(event)}"
+            )
         values: dict[str, Value] = {}
         try:
             if self._lists or (not PLAIN.issuperset(map(type, event.values())) and _is_nested(event)):
@@ -93,12 +98,18 @@ class RowChecker:
                 values[attribute] = taken
             except (ValueError, RecursionError) as reason:
                 why = "nested too deeply" if isinstance(reason, RecursionError) else str(reason)
+                if self._from_text and isinstance(reason, WrongKind) and isinstance(reason.value, (list, dict)):
+                    why = reason.why(_shown(reason.value, True))
                 given = value.value if type(value) is Unreadable else value
                 found = Rejection(number, str(attribute), given, why)
                 if not self._forgives:
                     return found
                 self.left_out.append(found)
         return values
+
+    def _hint(self, event: Any) -> str:
+        """For a file that is one JSON array, as many programs write it."""
+        return f"; {ONE_A_LINE}" if self._from_text and isinstance(event, list) else ""
 
     def _check_unknown(self, attribute: Any, value: Any) -> None:
         if attribute in self._objects:
@@ -173,10 +184,11 @@ def _members(objects: Sequence[Mapping[str, Any] | None]) -> dict[str, list[Any]
     return {name: [each.get(name) for each in inside] for name in dict.fromkeys(name for each in inside for name in each)}
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, as_json: bool = False) -> str:
     """For a message: neither nested lists without end nor ints of thousands of digits can be written out."""
     try:
-        return short(repr(value))
+        text = json.dumps(value, ensure_ascii=False, default=repr) if as_json else repr(value)
+        return short(text.encode("utf-8", "backslashreplace").decode())
     except (ValueError, RecursionError):
         return f"a {type(value).__name__} that cannot be written out"
 

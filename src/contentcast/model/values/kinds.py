@@ -85,12 +85,22 @@ class Kind:
         return kind_of, (self.name,)
 
 
+class WrongKind(ValueError):
+    """A value of another kind than is wanted. `why` says it, `shown` being the value."""
+
+    def __init__(self, value: Value, wanted: str) -> None:
+        self.value, self._wanted = value, wanted
+        try:
+            super().__init__(self.why(repr(value)))
+        except (ValueError, RecursionError):  # an int of thousands of digits, a list without end
+            super().__init__(self.why("the value"))
+
+    def why(self, shown: str) -> str:
+        return f"{shown} is {_describe(self.value)}, not {self._wanted}"
+
+
 def _wrong(value: Value, wanted: str) -> ValueError:
-    try:
-        shown = repr(value)
-    except (ValueError, RecursionError):  # an int of thousands of digits, a list without end
-        shown = "the value"
-    return ValueError(f"{shown} is {_describe(value)}, not {wanted}")
+    return WrongKind(value, wanted)
 
 
 def _describe(value: Value) -> str:

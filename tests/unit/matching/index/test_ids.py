@@ -183,6 +183,10 @@ def test_a_table_keeps_the_first_of_an_id_and_all_columns_of_what_is_refused() -
     assert refused.to_pydict() == {
         "subscription": [None, "a", "b"],
         "predicate": ["y", "z", None],
-        "reason": ["the subscription has no id (null)", "subscription a is given already; the first is kept", "no text"],
+        "reason": [
+            "the subscription has no id (null)",
+            "subscription a is given already; the first is kept",
+            "the predicate is null; TRUE asks for every event",
+        ],
         "owner": ["B", "D", "C"],
     }

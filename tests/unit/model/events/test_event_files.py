@@ -62,6 +62,19 @@ def test_json_lines_of_every_kind(read) -> None:
     ]
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("events", [[{"issue": "IBM"}, {"volume": 5}], {"issue": "IBM", "volume": 5}])
+def test_json_that_is_no_json_lines_is_told_what_is_wanted(read, events: object, indent: int | None) -> None:
+    """One array, or one object over several lines, as many programs write it."""
+    content = json.dumps(events, indent=indent)
+    if isinstance(events, dict) and indent is None:
+        assert read("events.json", content).to_dicts() == [events]
+        return
+    with pytest.raises(EventError, match="JSON lines are wanted, one object a line"):
+        read("events.json", content)
+    assert "JSON lines are wanted" not in str(read("events.json", '{"volume": 1\n', on_error="reject").rejected[0])
+
+
 @pytest.mark.parametrize("name", ["events.jsonl", "events.ndjson", "events.json", "EVENTS.JSONL"])
 def test_json_lines_under_all_their_endings(read, name: str) -> None:
     assert read(name, b'\xef\xbb\xbf{"volume": 1}\r\n\r\n{"issue": "a\xe2\x80\xa8b"}\r\n').to_dicts() == [
@@ -75,8 +88,9 @@ def test_json_lines_under_all_their_endings(read, name: str) -> None:
     [
         ('{"volume": 1', "not JSON: Expecting ',' delimiter at column 13"),
         ("5", "5 is not an object with attributes"),
-        ("[]", "[] is not an object with attributes"),
-        ("null", "None is not an object with attributes"),
+        ("null", "null is not an object with attributes"),
+        ('["\\ud800", null]', r'["\ud800", null] is not an object with attributes; JSON lines are wanted'),
+        ('{"issue": [null]}', "attribute issue: [null] is a list, not a string"),
         ('{"volume": 1.5}', "attribute volume: 1.5 is a float, not an int"),
         ('{"volume": 1e-3}', "attribute volume: 0.001 is a float, not an int"),
         ('{"volume": "5"}', "attribute volume: '5' is a string, not an int"),
@@ -247,7 +261,7 @@ def test_events_are_named_by_their_line_whatever_lies_between(read) -> None:
     assert batch.to_dicts() == [{"issue": "two\nlines", "volume": 1}, {"issue": "ok", "volume": 2}]
     assert batch.ids.to_pylist() == [0, 5]
     assert told(batch) == [
-        "event 1 (line 5): 1 fields under a header of 2",
+        "event 1 (line 5): 1 field under a header of 2",
         "event 2 (line 6): 3 fields under a header of 2",
         "event 3 (line 7), attribute volume: 'x' is not an int",
         "event 4 (line 10), attribute volume: 'y' is not an int",

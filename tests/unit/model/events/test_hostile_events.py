@@ -140,7 +140,7 @@ def test_records_with_too_many_fields_that_are_not_text_either(tmp_path: Path, c
     assert [(each.line, each.reason) for each in batch.rejected] == [
         (3, "3 fields under a header of 2"),
         (6, r"b'w\xfe' is not UTF-8 text"),
-        (7, "1 fields under a header of 2"),
+        (7, "1 field under a header of 2"),
     ]
     assert capfd.readouterr().err == ""
 
