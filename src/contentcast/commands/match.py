@@ -21,6 +21,7 @@ from contentcast.commands.matching.account import COUNTS, exit_code, summary, te
 from contentcast.commands.matching.inputs import Inputs, check_format, inputs, on_spark
 from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
 from contentcast.commands.shared.outputs import check_apart
+from contentcast.files.made_folders import check_replaceable, holds_something
 from contentcast.model import ContentcastError, Space
 from contentcast.model.events.event_files import STDIN
 
@@ -70,7 +71,7 @@ def match(
     id: Annotated[str, typer.Option(help="The subscriptions' column with the ids.")] = "subscription",
     predicate: Annotated[str, typer.Option(help="The subscriptions' column with the predicates.")] = "predicate",
     counts: Annotated[bool, typer.Option("--counts", help="Tell the matches of each rule, on stderr.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what contentcast wrote there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Match events against a table of rules; bad records and predicates are set aside. Exit code 1: nothing was usable."""
@@ -113,14 +114,11 @@ def _checked_out(out: Path | None, given: Inputs, stream: bool, force: bool, by_
         raise ContentcastError("match: where to? Add --out FOLDER" + ("" if by_spark else ", or --out - for JSON lines"))
     if out == STDOUT:
         return STDOUT
-    if out.exists() and not out.is_dir():
-        raise ContentcastError(f"{out} is a file, not a folder")
-    if out.exists() and any(out.iterdir()):
-        if stream:
-            from contentcast.commands.matching.on_spark import check_stream_out
+    if holds_something(out) and stream:
+        from contentcast.commands.matching.on_spark import check_stream_out
 
-            check_stream_out(out, force)
-        elif not force:
-            raise ContentcastError(f"{out} is already there; choose another folder, or replace it with --force")
+        check_stream_out(out, force)
     check_apart(out, [*(each for each in given.files if each != STDIN), given.subscriptions, given.space], "match")
+    if not stream:
+        check_replaceable(out, force=force)
     return out

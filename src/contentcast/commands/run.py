@@ -27,6 +27,7 @@ from contentcast.commands.shared.interrupts import interruptible
 from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.commands.shared.settings import is_address
+from contentcast.files.made_folders import check_replaceable, holds_something, is_of_run
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
 from contentcast.progress_lines import lines, say
@@ -84,7 +85,7 @@ def run(
     master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
     memory: Annotated[str | None, typer.Option(help="Spark's memory, such as 4g.", show_default="Spark's own")] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Route with search trees and count their steps: slower.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a folder that no job made.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a folder that `contentcast match` made.")] = False,
     open_report: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
@@ -118,10 +119,10 @@ def run(
         raise ContentcastError(
             f"run: {outside[0]} is no file; add --stream, which matches and delivers, or see contentcast match"
         )
-    _check_out(folder, force)
     if told is not None:
         inputs = [*told.events, told.subscriptions, told.space, told.path]
         check_apart(folder, [*inputs, told.topology] if told.topology else inputs, "run")
+    check_replaceable(folder, force=force or is_of_run(folder))
     names = protocol or (told.protocols if told is not None else None)
     _check_protocols(names)
     with told_in_one_line():
@@ -157,9 +158,7 @@ def run(
 def _follow(told: RunConfig, out: Path, once: bool, where: Where, force: bool, as_json: bool) -> None:
     """As `match --stream` with the files of the configuration."""
     given = inputs([], told.events, told.subscriptions, Path(told.space))
-    if out.exists() and not out.is_dir():
-        raise ContentcastError(f"{out} is a file, not a folder")
-    if out.exists() and any(out.iterdir()):
+    if holds_something(out):
         check_stream_out(out, force)
     check_apart(out, [*given.files, given.subscriptions, given.space], "run")
     totals = match_on_spark(Wanted(given, Space.load(given.space), out, told.to, told.format), where, stream=True, once=once)
@@ -192,17 +191,6 @@ def _own(spark: SparkSession, told: RunConfig, largest_part: bool) -> Feed:
         told.undirected,
     )
     return own_feed(spark, files, f"contentcast run --config {told.path}")
-
-
-def _check_out(out: Path, force: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise ContentcastError(f"{out} is a file, not a folder")
-    if force or not out.exists() or not any(out.iterdir()):
-        return
-    with told_in_one_line():
-        from contentcast.pipeline.job import is_ours
-    if not is_ours(out):
-        raise ContentcastError(f"{out} was not made by contentcast run; choose another with --out, or replace it with --force")
 
 
 def _check_protocols(names: list[str] | None) -> None:

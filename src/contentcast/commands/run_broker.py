@@ -20,13 +20,12 @@ from typing import Any, Final, TypeAlias
 from contentcast.commands.run_config import RunConfig
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import leave_out, overhearing
+from contentcast.files.made_folders import REFUSED, STREAM, holds_something
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
 from contentcast.progress_lines import lines
 
-STREAM: Final = "_stream"
 CHECKPOINT: Final = "_deliveries"
-REFUSED: Final = "refused"
 EVENT: Final = "event"
 LOOK_EVERY_S: Final = 0.5
 SparkSession: TypeAlias = Any
@@ -48,9 +47,7 @@ def follow_broker(
 
 
 def _check_out(out: Path, force: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise ContentcastError(f"{out} is a file, not a folder")
-    if out.exists() and any(out.iterdir()) and not (out / STREAM).exists():
+    if holds_something(out) and not (out / STREAM).exists():
         raise ContentcastError(f"{out} was not written by a stream; choose another folder")
     if force and out.exists():
         raise ContentcastError(

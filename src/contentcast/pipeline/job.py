@@ -32,6 +32,7 @@ from pyspark.sql import functions as F
 
 from contentcast import __version__, catalog
 from contentcast.files.appearing import appearing
+from contentcast.files.made_folders import MADE_BY, SUMMARY
 from contentcast.hosting.ledger import LATENCY_BINS
 from contentcast.model import ContentcastError
 from contentcast.model.errors import counted
@@ -48,8 +49,6 @@ from contentcast.spark.subscriptions.indexes import Prepared, prepare
 from contentcast.spark.subscriptions.tables import REASON
 from contentcast.warming.parts import EVERYTHING, INDEX, part_of
 
-SUMMARY: Final = "job.json"
-MADE_BY: Final = "contentcast run"
 SLOW_TO_SETTLE: Final = frozenset({"covering", "multicast", "overlay"})
 """Protocols that route only when they are named. Telling 2,000 market subscriptions on 39 brokers takes them 5, 6 and 2 CPU
 seconds, and the others a few tenths; the job has 100,000."""
@@ -213,14 +212,6 @@ def part_used(protocols: Sequence[str] | None, *, routes: bool, count_steps: boo
     if not routes:
         return INDEX
     return EVERYTHING if count_steps else part_of(protocols or USUAL, count_steps=False)
-
-
-def is_ours(out: Path) -> bool:
-    """Was this folder written by a job?"""
-    try:
-        return bool(json.loads((out / SUMMARY).read_text())["made by"] == MADE_BY)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 @contextmanager

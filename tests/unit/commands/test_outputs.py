@@ -39,6 +39,11 @@ def _inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("run.toml").write_text(RUN)
 
 
+def say(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(words), prog_name="contentcast")
+    return result.exit_code, result.stderr
+
+
 def all_files() -> list[str]:
     return sorted(str(each) for each in Path().rglob("*"))
 
@@ -75,6 +80,33 @@ def test_an_output_beside_the_inputs_is_fine() -> None:
     check_apart(Path("tiny/out"), ["tiny/events.jsonl", Path("tiny/space.json"), "s3://bucket/tiny/out"], "match")
     with pytest.raises(ContentcastError, match="holds the input"):
         check_apart(Path("tiny"), ["tiny/*.jsonl"], "match")
+
+
+@pytest.mark.parametrize("words", [["match", "tiny"], ["run", "--config", "run.toml"]])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_what_contentcast_did_not_make_is_never_replaced(words: list[str], force: list[str]) -> None:
+    Path("precious/sub").mkdir(parents=True)
+    Path("precious/sub/file").touch()
+    Path("precious/refused").mkdir()
+    result = CliRunner().invoke(app, [*words, "--out", "precious", *force], prog_name="contentcast")
+    assert result.exit_code == 2
+    assert (
+        result.stderr == "contentcast: precious holds sub, which contentcast did not make; choose another folder with --out\n"
+    )
+    assert Path("precious/sub/file").exists()
+
+
+def test_what_match_made_is_replaced_with_force_until_something_else_lies_in_it() -> None:
+    words = ["match", "tiny", "--out", "out"]
+    assert say(*words) == (0, "")
+    assert say(*words) == (2, "contentcast: out is already there; choose another folder, or replace it with --force\n")
+    assert say(*words, "--force") == (0, "")
+    Path("out/notes.txt").touch()
+    complaint = "contentcast: out holds notes.txt, which contentcast did not make; choose another folder with --out\n"
+    assert say(*words, "--force") == (2, complaint)
+    Path("out/notes.txt").unlink()
+    Path("file").touch()
+    assert say("match", "tiny", "--out", "file") == (2, "contentcast: file is a file, not a folder\n")
 
 
 def test_a_pipe_as_an_input_is_refused() -> None:

@@ -142,7 +142,7 @@ def test_a_wrong_file_is_said_in_one_line(text: str | None, complaint: str) -> N
         (["--stream"], "run: --stream and --once go with --config"),
         (["--protocol", "gossip"], "there is no protocol 'gossip'"),
         (["--out", "file"], "file is a file, not a folder"),
-        (["--out", "mine"], "mine was not made by contentcast run; choose another with --out, or replace it with --force"),
+        (["--out", "mine"], "mine holds diary.txt, which contentcast did not make; choose another folder with --out"),
     ],
 )
 def test_wrong_words_are_said_in_one_line(words: list[str], complaint: str) -> None:

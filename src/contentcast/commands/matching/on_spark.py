@@ -23,6 +23,7 @@ from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.outputs import check_shared
 from contentcast.commands.shared.overheard import leave_out, overhearing
 from contentcast.commands.shared.settings import spark_settings
+from contentcast.files.made_folders import STREAM
 from contentcast.model import ContentcastError, How, Space
 from contentcast.model.events.event_files import STDIN
 from contentcast.progress_lines import lines, say
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 SparkSession: TypeAlias = Any
 """This module does not import pyspark: only contentcast.spark does."""
 
-STREAM = "_stream"
-"""In a folder that a stream writes, from its first moment on: one that was killed while it started can be started again."""
 LOOK_EVERY_S, TICK_S = 0.5, 0.1
 REFUSED_TOLD = 5
 """Refused rules that a running stream tells when its table changes; the table `refused` has them all."""
