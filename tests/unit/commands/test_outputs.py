@@ -116,6 +116,26 @@ def test_a_pipe_as_an_input_is_refused() -> None:
     assert "pipe.jsonl is a pipe, not a file" in result.stderr
 
 
+def test_an_empty_folder_and_a_symbolic_link_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("here").mkdir()
+    Path("disk/real").mkdir(parents=True)
+    Path("link").symlink_to("disk/real")
+    Path("new").symlink_to("disk/new")
+    for name in ("link", "link", "new"):
+        with appearing(Path(name)) as folder:
+            (folder / "table").touch()
+    assert all_files()[:6] == ["disk", "disk/new", "disk/new/table", "disk/real", "disk/real/table", "here"]
+    assert Path("link").is_symlink()
+    assert Path("new").is_symlink()
+    monkeypatch.chdir("here")
+    before = os.stat(".").st_ino
+    with appearing(Path(".")) as folder:
+        (folder / "table").touch()
+    assert all_files() == ["table"]
+    assert os.stat("../here").st_ino == os.stat(".").st_ino == before
+    assert [each.name for each in Path("..").iterdir() if each.name.startswith(".")] == []
+
+
 # --- what a killed process leaves
 
 KILLED = """
