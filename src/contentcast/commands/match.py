@@ -21,6 +21,7 @@ from contentcast.commands.matching.account import COUNTS, exit_code, summary, te
 from contentcast.commands.matching.inputs import Inputs, check_format, inputs, on_spark
 from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
 from contentcast.commands.shared.outputs import check_apart
+from contentcast.commands.shared.settings import Where
 from contentcast.files.made_folders import check_replaceable, holds_something
 from contentcast.model import ContentcastError, Space
 from contentcast.model.events.event_files import STDIN
@@ -78,6 +79,7 @@ def match(
     given = inputs(paths or [], events, subscriptions, space)
     if once and not stream:
         raise ContentcastError("match: --once goes with --stream")
+    where = Where(master or "local[*]", memory, jars or [], conf or [])
     told_format, how = format.value if format else None, how_of(unknown, on_error, nan, finer, epoch)
     needs_spark = {"--stream": stream, "--to": to, "--master": master, "--memory": memory, "--jars": jars, "--conf": conf}
     by_spark = on_spark(given, spark, needs_spark, told_format)
@@ -85,10 +87,9 @@ def match(
     check_format(given, told_format, stream)
     known = Space.load(given.space)
     if by_spark:
-        from contentcast.commands.matching.on_spark import Wanted, Where, match_on_spark
+        from contentcast.commands.matching.on_spark import Wanted, match_on_spark
 
         wanted = Wanted(given, known, out, to, told_format, how, id, predicate)
-        where = Where(master or "local[*]", memory, jars or [], conf or [])
         totals = match_on_spark(wanted, where, stream=stream, once=once)
     else:
         from contentcast.commands.matching import here

@@ -18,15 +18,16 @@ import typer
 
 from contentcast.commands.matching.account import summary as matched
 from contentcast.commands.matching.inputs import inputs
-from contentcast.commands.matching.on_spark import Wanted, Where, check_stream_out, match_on_spark
+from contentcast.commands.matching.on_spark import Wanted, check_stream_out, match_on_spark
 from contentcast.commands.run_broker import follow_broker
 from contentcast.commands.run_broker import summary as delivered
+from contentcast.commands.run_checks import check_job, check_stream
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.interrupts import interruptible
 from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import overhearing
-from contentcast.commands.shared.settings import is_address
+from contentcast.commands.shared.settings import Where
 from contentcast.files.made_folders import check_replaceable, holds_something, is_of_run
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
@@ -102,29 +103,29 @@ def run(
         raise ContentcastError("run: --stream and --once go with --config")
     if broker is not None and not stream:
         raise ContentcastError("run: --broker goes with --stream: contentcast run --stream --broker URL --config FILE")
+    if once and not stream:
+        raise ContentcastError("run: --once goes with --stream")
     told = read_config(config, live=broker is not None) if config is not None else None
-    folder = out or Path(told.out if told is not None else "out")
-    chosen = master or (told.master if told is not None else "local[*]")
-    memory = memory or (told.memory if told is not None else None)
-    if told is not None and broker is not None:
-        totals = follow_broker(told, broker, folder, once=once, master=chosen, memory=memory, force=force)
-        typer.echo(json.dumps(totals) if as_json else delivered(totals))
-        return
+    folder, where = out or Path(told.out if told is not None else "out"), _where(told, master, memory)
     if told is not None and stream:
-        _follow(told, folder, once, Where(chosen, memory, told.jars or [], told.conf or []), force, as_json)
+        only = {"--protocol": protocol, "--largest-part": largest_part, "--seed": seed, "--steps": steps, "--open": open_report}
+        check_stream(told, only, live=broker is not None)
+        if broker is not None:
+            totals = follow_broker(told, broker, folder, where, once=once, force=force)
+        else:
+            totals = _follow(told, folder, once, where, force)
+        line = delivered(totals) if broker is not None else matched(totals, folder)
+        typer.echo(json.dumps(totals) if as_json else line)
         return
-    if told is not None and (
-        outside := [each for each in (*told.events, told.subscriptions, told.to) if is_address(each or "")]
-    ):
-        raise ContentcastError(
-            f"run: {outside[0]} is no file; add --stream, which matches and delivers, or see contentcast match"
-        )
+    names = protocol or (told.protocols if told is not None else None)
+    _check_protocols(names)
     if told is not None:
+        if seed:
+            raise ContentcastError("run: --seed is of the made day, and --config has your own; leave one out")
+        check_job(told, largest_part=largest_part)
         inputs = [*told.events, told.subscriptions, told.space, told.path]
         check_apart(folder, [*inputs, told.topology] if told.topology else inputs, "run")
     check_replaceable(folder, force=force or is_of_run(folder))
-    names = protocol or (told.protocols if told is not None else None)
-    _check_protocols(names)
     with told_in_one_line():
         from contentcast.commands.shared.compiled import have_compiled
         from contentcast.pipeline.job import job_session, part_used, run_job
@@ -136,7 +137,7 @@ def run(
             say(results)
             have_compiled(part)
 
-        with _shown() as shown, overhearing(job_session(chosen, memory)) as spark, shown(spark) as bar:
+        with _shown() as shown, overhearing(job_session(where.master, where.settings)) as spark, shown(spark) as bar:
             check_shared(spark, told.events if told is not None else [], folder)
 
             def work(stopped: Event) -> Facts:
@@ -155,14 +156,20 @@ def run(
         typer.launch((folder / "report.html").absolute().as_uri())
 
 
-def _follow(told: RunConfig, out: Path, once: bool, where: Where, force: bool, as_json: bool) -> None:
+def _where(told: RunConfig | None, master: str | None, memory: str | None) -> Where:
+    if told is None:
+        return Where(master or "local[*]", memory)
+    return Where(master or told.master, memory or told.memory, told.jars or [], told.conf or [])
+
+
+def _follow(told: RunConfig, out: Path, once: bool, where: Where, force: bool) -> dict[str, Any]:
     """As `match --stream` with the files of the configuration."""
     given = inputs([], told.events, told.subscriptions, Path(told.space))
     if holds_something(out):
         check_stream_out(out, force)
     check_apart(out, [*given.files, given.subscriptions, given.space], "run")
-    totals = match_on_spark(Wanted(given, Space.load(given.space), out, told.to, told.format), where, stream=True, once=once)
-    typer.echo(json.dumps(totals) if as_json else matched(totals, out))
+    wanted = Wanted(given, Space.load(given.space), out, told.to, told.format)
+    return match_on_spark(wanted, where, stream=True, once=once)
 
 
 def _made(spark: SparkSession, size: Size | None, scenario: Taste | None, seed: int) -> Feed:

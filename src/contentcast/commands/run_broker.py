@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 from contentcast.commands.run_config import RunConfig
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import leave_out, overhearing
+from contentcast.commands.shared.settings import Where
 from contentcast.files.made_folders import REFUSED, STREAM, holds_something
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
@@ -32,9 +33,7 @@ SparkSession: TypeAlias = Any
 """Only contentcast.spark imports pyspark."""
 
 
-def follow_broker(
-    told: RunConfig, url: str, out: Path, *, once: bool, master: str, memory: str | None, force: bool
-) -> dict[str, Any]:
+def follow_broker(told: RunConfig, url: str, out: Path, where: Where, *, once: bool, force: bool) -> dict[str, Any]:
     """Until Ctrl-C, or until all that is there now has been delivered."""
     _check_out(out, force)
     if told.deliveries == Space.load(told.space).name:
@@ -42,7 +41,7 @@ def follow_broker(
     with told_in_one_line():
         from contentcast.pipeline.job import job_session
 
-        with overhearing(job_session(master, memory)) as spark:
+        with overhearing(job_session(where.master, where.settings)) as spark:
             return _Following(spark, told, url, out).run(once)
 
 

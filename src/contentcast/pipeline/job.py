@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -155,11 +155,10 @@ class Facts:
 
 
 @contextmanager
-def job_session(master: str, memory: str | None = None) -> Iterator[SparkSession]:
+def job_session(master: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session for one job, or the one that already runs."""
     before = SparkSession.getActiveSession()
-    settings = {} if memory is None else {"spark.driver.memory": memory, "spark.executor.memory": memory}
-    spark = session("contentcast run", master=master, **settings)
+    spark = session("contentcast run", master=master, **(settings or {}))
     try:
         with quiet_loggers():
             yield spark

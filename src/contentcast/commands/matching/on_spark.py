@@ -22,7 +22,7 @@ from contentcast.commands.matching.inputs import Inputs
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.outputs import check_shared
 from contentcast.commands.shared.overheard import leave_out, overhearing
-from contentcast.commands.shared.settings import spark_settings
+from contentcast.commands.shared.settings import Where
 from contentcast.files.made_folders import STREAM
 from contentcast.model import ContentcastError, How, Space
 from contentcast.model.events.event_files import STDIN
@@ -37,16 +37,6 @@ SparkSession: TypeAlias = Any
 LOOK_EVERY_S, TICK_S = 0.5, 0.1
 REFUSED_TOLD = 5
 """Refused rules that a running stream tells when its table changes; the table `refused` has them all."""
-
-
-@dataclass(frozen=True)
-class Where:
-    """Where Spark runs, and with what."""
-
-    master: str = "local[*]"
-    memory: str | None = None
-    jars: list[str] = field(default_factory=list)
-    conf: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,7 @@ def _settings(inputs: Inputs, to: str | None, where: Where) -> dict[str, str]:
     from contentcast.spark.outside.addresses import address, settings_for
 
     named = [address(each) for each in (*inputs.events, inputs.subscriptions, *([to] if to else []))]
-    return settings_for(named) | spark_settings(where.memory, where.jars, where.conf)
+    return settings_for(named) | where.settings
 
 
 @contextmanager
