@@ -79,6 +79,11 @@ def match(
     given = inputs(paths or [], events, subscriptions, space)
     if once and not stream:
         raise ContentcastError("match: --once goes with --stream")
+    if stream and STDIN in given.events:
+        raise ContentcastError("match: standard input is followed anyway, line by line; leave out --stream")
+    if counts and (stream or to):
+        word = "--stream" if stream else "--to"
+        raise ContentcastError(f"match: --counts tells of matches in a folder that is written once; with {word} leave it out")
     where = Where(master or "local[*]", memory, jars or [], conf or [])
     told_format, how = format.value if format else None, how_of(unknown, on_error, nan, finer, epoch)
     needs_spark = {"--stream": stream, "--to": to, "--master": master, "--memory": memory, "--jars": jars, "--conf": conf}

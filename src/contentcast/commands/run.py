@@ -27,6 +27,7 @@ from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.interrupts import interruptible
 from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import overhearing
+from contentcast.commands.shared.progress import tasks_of
 from contentcast.commands.shared.settings import Where
 from contentcast.files.made_folders import check_replaceable, holds_something, is_of_run
 from contentcast.model import ContentcastError, Space
@@ -219,7 +220,7 @@ def _shown() -> Iterator[Callable[[SparkSession], AbstractContextManager[Step]]]
     now: list[Any] = ["start Spark", None]
 
     def how_far() -> str:
-        done, total = _tasks(now[1]) if now[1] is not None else (0, 0)
+        done, total = tasks_of(now[1]) if now[1] is not None else (0, 0)
         return f"{now[0]}: {done} of {total} tasks" if total else str(now[0])
 
     @contextmanager
@@ -238,12 +239,6 @@ def _shown() -> Iterator[Callable[[SparkSession], AbstractContextManager[Step]]]
 
     with lines(how_far):
         yield as_lines
-
-
-def _tasks(tracker: Any) -> tuple[int, int]:
-    """Spark's tasks that are done, and all, of the stages that run."""
-    stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
-    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
 
 
 @contextmanager
@@ -270,7 +265,7 @@ def _bars(spark: SparkSession) -> Iterator[Step]:
 
             def watch() -> None:
                 while not over.wait(LOOK_EVERY_S):
-                    done, total = _tasks(tracker)
+                    done, total = tasks_of(tracker)
                     if total:
                         bars.update(task, completed=done, total=total)
 

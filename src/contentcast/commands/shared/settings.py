@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from glob import glob
@@ -58,11 +59,30 @@ LEAST_MEMORY: Final = 512 * 2**20
 """Spark itself does not start with less than 450 MiB."""
 
 
+PATIENCE_S: Final = 5.0
+
+
 def check_master(master: str) -> None:
+    """Its form; and of a standalone cluster whether somebody listens there, since Spark itself tries for a minute."""
     if not _MASTERS.fullmatch(master):
         raise ContentcastError(
             f"--master takes local[*] or local[4], spark://HOST:7077, yarn or k8s://https://HOST:PORT, got {master!r}"
         )
+    if master.startswith("spark://"):
+        reasons = [_unreachable(each) for each in master.removeprefix("spark://").split(",")]
+        if all(reasons):
+            raise ContentcastError(
+                f"Spark's master {master} cannot be reached ({reasons[0]}); see --master (local[*] needs none)"
+            )
+
+
+def _unreachable(address: str) -> str | None:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE_S).close()
+    except (OSError, ValueError, OverflowError) as reason:
+        return getattr(reason, "strerror", None) or str(reason)
+    return None
 
 
 def check_memory(memory: str, least: int = LEAST_MEMORY) -> None:
