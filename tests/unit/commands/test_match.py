@@ -186,10 +186,27 @@ def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
             [*FILES, "--out", "x", "--master", "spark://127.0.0.1:1"],
             "Spark's master spark://127.0.0.1:1 cannot be reached (Connection refused); see --master (local[*] needs none)",
         ),
+        (
+            [*FILES, "--out", "x", "--jars", "nothere"],
+            "there are no packages of Spark at nothere; in a clone of contentcast `python requirements/jars.py kafka` fetches "
+            "those for Kafka (docs/guide/cluster.md)",
+        ),
+        (
+            [*FILES[:2], "--rules", "named.csv", *FILES[4:], "--out", "x"],
+            "the subscriptions have no column 'subscription'; they have key, predicate; they need subscription (int or text), "
+            "or say which it is: --id NAME",
+        ),
+        (
+            ["--events", "named.jsonl", *FILES[2:], "--out", "x", "--on-error", "raise"],
+            "attribute isue: trades has no attribute 'isue'; did you mean 'issue'? (or pass over it: --unknown ignore), "
+            'in the record {"isue": "IBM"}',
+        ),
         ([*FILES, "--out", ".", "--stream"], ". was not written by a stream; choose another folder"),
     ],
 )
 def test_what_is_wrong_is_told_before_spark_starts(words: list[str], complaint: str) -> None:
+    Path("named.csv").write_text("key,predicate\n1,price < 2\n")
+    Path("named.jsonl").write_text('{"isue": "IBM"}\n')
     assert fails(*words) == complaint
     assert not Path("x").exists()
 
@@ -242,6 +259,12 @@ def test_what_is_wrong_in_the_files_is_told_in_one_line(way: str, spark: SparkSe
 def test_spark_in_one_line(said: str, line: str) -> None:
     assert one_line(said).startswith(line)
     assert "\n" not in one_line(said)
+
+
+def test_a_rule_that_is_too_long_is_told_without_pythons_words() -> None:
+    Path("rules.txt").write_text(f"issue IN ('{'a' * 70_000}')\n")
+    result = say("-", "--rules", "rules.txt", *FILES[4:])
+    assert "characters, more than 65,536; split it into several, for instance at an OR\n" in result.stderr
 
 
 NO_JAVA = """

@@ -16,6 +16,7 @@ import typer
 
 from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, REFUSED, totals_of, write_table
 from contentcast.commands.matching.inputs import Inputs
+from contentcast.commands.shared.option_words import as_options
 from contentcast.commands.shared.progress import progress
 from contentcast.files.appearing import appearing
 from contentcast.files.deliveries import DeliveryFolder
@@ -75,13 +76,13 @@ def to_stdout(matching: Matching) -> dict[str, Any]:
 
 def _tell_refused(matching: Matching, most: int) -> None:
     for row in matching.rules.refused.slice(0, most).to_pylist():
-        typer.echo(f"contentcast: rule {row['subscription']} is refused: {row['reason'].splitlines()[0]}", err=True)
+        typer.echo(f"contentcast: rule {row['subscription']} is refused: {as_options(row['reason'].splitlines()[0])}", err=True)
 
 
 def _tell(bad: list[Bad], told: int) -> int:
     for each in bad[: max(0, MOST_TOLD - told)]:
         where = f"attribute {each.attribute}: " if each.attribute else ""
-        typer.echo(f"contentcast: a bad record: {where}{each.reason}, in {each.record[:200]}", err=True)
+        typer.echo(f"contentcast: a bad record: {where}{as_options(each.reason)}, in {each.record[:200]}", err=True)
     return told + len(bad)
 
 

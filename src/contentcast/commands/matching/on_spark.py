@@ -23,6 +23,7 @@ from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, R
 from contentcast.commands.matching.inputs import Inputs
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.interrupts import interruptible
+from contentcast.commands.shared.option_words import as_options
 from contentcast.commands.shared.outputs import check_shared
 from contentcast.commands.shared.overheard import leave_out, overhearing
 from contentcast.commands.shared.progress import tasks_of
@@ -214,7 +215,7 @@ class _Job:
                     for seen, reason in list(self.prepared.unusable.items()):
                         if seen not in told:
                             told.add(seen)
-                            say(reason.splitlines()[0])
+                            say(as_options(reason.splitlines()[0]))
         finally:
             signal.signal(signal.SIGINT, before)
         if stopped.is_set():
@@ -234,7 +235,7 @@ class _Job:
         are = "is" if refused.num_rows == 1 else "are"
         say(f"the rules have changed; {refused.num_rows:,} of them {are} refused, see {self.wanted.out / REFUSED}")
         for row in refused.slice(0, REFUSED_TOLD).to_pylist():
-            say(f"rule {row['subscription']}: {row['reason'].splitlines()[0]}")
+            say(f"rule {row['subscription']}: {as_options(row['reason'].splitlines()[0])}")
 
     def _write_counts(self, folder: Path) -> None:
         """How many events each rule got, those that got none included; by Spark, which has as much memory as it needs."""

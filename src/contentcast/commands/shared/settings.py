@@ -111,5 +111,8 @@ def _jar_files(given: str) -> list[str]:
     path = Path(given).expanduser()
     found = sorted(map(str, path.glob("*.jar"))) if path.is_dir() else sorted(glob(str(path)))
     if not found:
-        raise ContentcastError(f"there are no packages of Spark at {given}; make fetch brings those of the guide")
+        raise ContentcastError(
+            f"there are no packages of Spark at {given}; in a clone of contentcast `python requirements/jars.py kafka` fetches "
+            "those for Kafka (docs/guide/cluster.md)"
+        )
     return [str(Path(each).absolute()) for each in found]
