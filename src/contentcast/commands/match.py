@@ -22,7 +22,7 @@ from contentcast.commands.matching.inputs import Inputs, check_format, inputs, o
 from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
 from contentcast.commands.shared.outputs import check_apart
 from contentcast.commands.shared.settings import Where
-from contentcast.files.made_folders import check_replaceable, holds_something
+from contentcast.files.made_folders import check_replaceable, check_stream_folder, holds_something
 from contentcast.model import ContentcastError, Space
 from contentcast.model.events.event_files import STDIN
 
@@ -120,10 +120,9 @@ def _checked_out(out: Path | None, given: Inputs, stream: bool, force: bool, by_
         raise ContentcastError("match: where to? Add --out FOLDER" + ("" if by_spark else ", or --out - for JSON lines"))
     if out == STDOUT:
         return STDOUT
-    if holds_something(out) and stream:
-        from contentcast.commands.matching.on_spark import check_stream_out
-
-        check_stream_out(out, force)
+    if stream:
+        check_stream_folder(out, force=force, command="match")
+    holds_something(out)  # or it is a file, whatever it is besides
     check_apart(out, [*(each for each in given.files if each != STDIN), given.subscriptions, given.space], "match")
     if not stream:
         check_replaceable(out, force=force)

@@ -18,7 +18,7 @@ import typer
 
 from contentcast.commands.matching.account import summary as matched
 from contentcast.commands.matching.inputs import inputs
-from contentcast.commands.matching.on_spark import Wanted, check_stream_out, match_on_spark
+from contentcast.commands.matching.on_spark import Wanted, match_on_spark
 from contentcast.commands.run_broker import follow_broker
 from contentcast.commands.run_broker import summary as delivered
 from contentcast.commands.run_checks import check_job, check_stream
@@ -29,10 +29,11 @@ from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.commands.shared.progress import tasks_of
 from contentcast.commands.shared.settings import Where
-from contentcast.files.made_folders import check_replaceable, holds_something, is_of_run
+from contentcast.files.made_folders import check_replaceable, check_stream_folder, is_of_run
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
 from contentcast.progress_lines import lines, say
+from contentcast.speed import shown_speed
 from contentcast.warming.parts import INDEX
 
 if TYPE_CHECKING:
@@ -166,8 +167,7 @@ def _where(told: RunConfig | None, master: str | None, memory: str | None) -> Wh
 def _follow(told: RunConfig, out: Path, once: bool, where: Where, force: bool) -> dict[str, Any]:
     """As `match --stream` with the files of the configuration."""
     given = inputs([], told.events, told.subscriptions, Path(told.space))
-    if holds_something(out):
-        check_stream_out(out, force)
+    check_stream_folder(out, force=force, command="run")
     check_apart(out, [*given.files, given.subscriptions, given.space], "run")
     wanted = Wanted(given, Space.load(given.space), out, told.to, told.format)
     return match_on_spark(wanted, where, stream=True, once=once)
@@ -364,7 +364,7 @@ def _lines(facts: Facts, summary: dict[str, Any], out: Path) -> Iterator[str]:
     yield f"{counted(facts.events, 'event')}{bad} met {counted(facts.subscriptions, 'subscription')}{refused}:"
     found = counted(summary["matches"], "match", "matches")
     yield (
-        f"{found} in {out / 'deliveries'}, {summary['events/s']:,} events/s matched and delivered; "
+        f"{found} in {out / 'deliveries'}, {shown_speed(summary['events/s'])} events/s matched and delivered; "
         f"{sum(facts.took_s.values()):,.0f} s in all."
     )
     yield f"The report is {out / 'report.html'}."

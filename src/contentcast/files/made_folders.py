@@ -42,6 +42,18 @@ def holds_something(out: Path) -> bool:
     return out.exists() and any(out.iterdir())
 
 
+def check_stream_folder(out: Path, *, force: bool, command: str) -> None:
+    """A stream goes on in the folder that it wrote, and in no other that holds something."""
+    if not holds_something(out):
+        return
+    if force:
+        raise ContentcastError(
+            f"{command}: a stream goes on where it stopped; to start anew choose another folder, or remove this one"
+        )
+    if not (out / STREAM).exists() and not (out / "matches" / "_contentcast" / "stream").exists():
+        raise ContentcastError(f"{out} was not written by a stream; choose another folder")
+
+
 def check_replaceable(out: Path, *, force: bool) -> None:
     """Refuses a place that holds something, unless contentcast made all of it and may replace it."""
     if not holds_something(out):

@@ -69,13 +69,14 @@ class Tally:
 
 @dataclass
 class Matching:
-    """One pass over the events. `tally` grows while `pieces` is read, and `bad` has the records that nobody has taken yet."""
+    """One pass over the events. `tally` grows while `pieces` is read, `bad` and `left_out` have what nobody has taken yet."""
 
     events: OpenEvents
     rules: Rules
     on_error: OnError = "reject"
     tally: Tally = field(init=False)
     bad: list[Bad] = field(default_factory=list)
+    left_out: list[Bad] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         clashes = has_clash(self.events.schema.names, self.rules.columns.column_names, case_sensitive=False)
@@ -97,12 +98,18 @@ class Matching:
             self.tally.events += read.events.num_rows + len(read.bad)
             self.tally.bad += len(read.bad)
             self.tally.bytes += taken
-            self.bad += [*read.bad, *read.left_out]
+            self.bad += read.bad
+            self.left_out += read.left_out
             if read.events.num_rows:
                 yield from self._pairs(read.events)
 
     def take_bad(self) -> list[Bad]:
         taken, self.bad = self.bad, []
+        return taken
+
+    def take_left_out(self) -> list[Bad]:
+        """Attributes that `on_error="absent"` left out of events, which are matched all the same."""
+        taken, self.left_out = self.left_out, []
         return taken
 
     def _pairs(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

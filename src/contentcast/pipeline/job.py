@@ -47,6 +47,7 @@ from contentcast.spark.route_facts import Totals
 from contentcast.spark.session import quiet_loggers, session
 from contentcast.spark.subscriptions.indexes import Prepared, prepare
 from contentcast.spark.subscriptions.tables import REASON
+from contentcast.speed import per_second
 from contentcast.warming.parts import EVERYTHING, INDEX, part_of
 
 SLOW_TO_SETTLE: Final = frozenset({"covering", "multicast", "overlay"})
@@ -143,7 +144,7 @@ class Facts:
             "bad predicates": self.refused,
             "matches": self.delivered.matches,
             "events nobody wants": unwanted,
-            "events/s": round(self.events / matching_s),
+            "events/s": per_second(self.events, matching_s),
             "lower bound": {"messages": self.least} if self.routes else None,
             "protocols": self.protocols(),
             "in one sentence": None if self.side_by_side is None else self.side_by_side.sentence(),

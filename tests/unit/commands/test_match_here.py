@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from contentcast.cli import app
 from contentcast.commands.matching import inputs
 from contentcast.model import Space
+from contentcast.speed import per_second, shown_speed
 from tests.progress import without_progress
 
 TRADES = Space("trades", issue="string", price="float")
@@ -119,6 +120,23 @@ def test_only_the_first_bad_records_are_told_and_all_are_counted() -> None:
     assert ended.stderr.count("a bad record") == 20
     assert "... and 30 more bad records; --out FOLDER keeps them all" in ended.stderr
     assert "53 events (50 bad) met" in ended.stderr
+
+
+def test_an_event_that_is_kept_without_an_attribute_is_not_called_a_bad_record() -> None:
+    """One line is no JSON, and two events have a price that is none: these are matched by what is left of them."""
+    given = 'nonsense\n{"issue": "IBM", "price": "dear"}\n{"issue": "SAP", "price": true}\n'
+    ended = match("-", "--on-error", "absent", stdin=given)
+    assert json.loads(ended.stdout) == {"issue": "IBM", "subscription": 4}
+    assert ended.stderr.count("contentcast: a bad record: ") == 1
+    assert ended.stderr.count("contentcast: left out: attribute price: ") == 2
+    assert "3 events (1 bad) met 2 subscriptions: 1 pair" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("events", "seconds", "said"), [(4, 12.0, "0.33"), (40, 12.0, "3.3"), (4_000_000, 12.0, "333,333"), (0, 1.0, "0")]
+)
+def test_a_small_run_has_a_speed_too(events: int, seconds: float, said: str) -> None:
+    assert shown_speed(per_second(events, seconds)) == said
 
 
 def test_the_matches_of_each_rule() -> None:

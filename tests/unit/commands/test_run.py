@@ -223,6 +223,20 @@ def test_a_stream_refuses_what_it_does_not_do(words: list[str], complaint: str) 
     assert fails("--config", "job.toml", *words) == complaint
 
 
+@pytest.mark.parametrize("more", [[], ["--broker", "127.0.0.1:1"]])
+def test_a_stream_is_not_forced_and_it_is_run_that_says_so(more: list[str]) -> None:
+    works("workload", "market", "--events", "10", "--subscriptions", "60", "--out", "market")
+    Path("job.toml").write_text(re.sub("(?m)^events .*$", "", BARE) if more else BARE)
+    Path("market/out").mkdir()
+    assert fails("--config", "job.toml", "--stream", *more, "--out", "market") == (
+        "market was not written by a stream; choose another folder"
+    )
+    Path("market/out/_stream").touch()
+    assert fails("--config", "job.toml", "--stream", *more, "--force") == (
+        "run: a stream goes on where it stopped; to start anew choose another folder, or remove this one"
+    )
+
+
 def test_a_job_has_the_packages_and_settings_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """The session is asked for with them; a stream with a live broker, too."""
     asked: list[tuple[str, dict[str, str]]] = []

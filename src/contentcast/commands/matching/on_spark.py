@@ -29,7 +29,7 @@ from contentcast.commands.shared.overheard import leave_out, overhearing
 from contentcast.commands.shared.progress import tasks_of
 from contentcast.commands.shared.settings import Where
 from contentcast.files.made_folders import STREAM
-from contentcast.model import ContentcastError, How, Space
+from contentcast.model import How, Space
 from contentcast.model.events.event_files import STDIN
 from contentcast.progress_lines import lines_without_terminal, say
 
@@ -77,16 +77,6 @@ def match_on_spark(wanted: Wanted, where: Where, *, stream: bool = False, once: 
             totals = job.follow(once) if stream else job.run()
             now.text = "stop Spark"
         return totals
-
-
-def check_stream_out(out: Path, force: bool) -> None:
-    """A stream goes on in the folder that it wrote, and in no other that holds something."""
-    if force:
-        raise ContentcastError(
-            "match: a stream goes on where it stopped; to start anew choose another folder, or remove this one"
-        )
-    if not (out / STREAM).exists() and not (out / MATCHES / "_contentcast" / "stream").exists():
-        raise ContentcastError(f"{out} was not written by a stream; choose another folder")
 
 
 def _settings(inputs: Inputs, to: str | None, where: Where) -> dict[str, str]:
