@@ -72,7 +72,9 @@ def run(
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own events and subscriptions, in TOML.")] = None,
     example_config: Annotated[bool, typer.Option("--example-config", help="Print such a file.")] = False,
     out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="out")] = None,
-    protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="the quick ones")] = None,
+    protocol: Annotated[
+        list[str] | None, typer.Option(help="Several to compare.", show_default="all but covering, multicast and overlay")
+    ] = None,
     largest_part: Annotated[
         bool, typer.Option("--largest-part", help="With --config: if the topology is not connected, take its largest part.")
     ] = False,
@@ -313,14 +315,14 @@ def _side_by_side(found: SideBySide) -> Any:
     from rich import box
     from rich.table import Table
 
-    from contentcast.pipeline.side_by_side import HEADINGS, NARROW, shown
+    from contentcast.pipeline.side_by_side import NARROW_HEADINGS, shown
 
     title = f"All systems on {counted(found.events, 'event')} and {counted(found.subscriptions, 'subscription')}"
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, title=title, title_justify="left")
-    for at, heading in enumerate(HEADINGS[:NARROW]):
+    for at, heading in enumerate(NARROW_HEADINGS):
         table.add_column(heading, justify="right" if at else "left", no_wrap=not at)
     for row in shown(found.rows()):
-        table.add_row(*(cell.replace(" ", "\u00a0") for cell in row[:NARROW]))
+        table.add_row(*(cell.replace(" ", "\u00a0") for cell in row[: len(NARROW_HEADINGS)]))
     return table
 
 
@@ -367,4 +369,6 @@ def _lines(facts: Facts, summary: dict[str, Any], out: Path) -> Iterator[str]:
         f"{found} in {out / 'deliveries'}, {shown_speed(summary['events/s'])} events/s matched and delivered; "
         f"{sum(facts.took_s.values()):,.0f} s in all."
     )
+    if facts.routes:
+        yield "A match is an event and one subscription for it; delivered counts an event once for each subscriber."
     yield f"The report is {out / 'report.html'}."

@@ -30,7 +30,7 @@ topology = "tree:3x3"                             # or a .graphml, .json or .edg
 entry = "b1"                                      # the broker where all events enter ...
 # publisher = "exchange_broker"                   # ... or the column that says it for each event
 
-# protocols = ["link-matching", "flooding"]       # all of the catalog, unless told
+# protocols = ["link-matching", "flooding"]       # all but covering, multicast and overlay, which are slow, unless told
 out = "market/out"                                # tables and report.html; replaced if a job made it
 # master = "spark://host:7077"                    # local[*], unless told; driver and workers then share these folders
 # memory = "4g"                                   # Spark's

@@ -59,6 +59,7 @@ def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSe
     monkeypatch.setattr(side_by_side, "SUBSCRIPTIONS", 100)  # the slowest system takes a minute for the job's own sample
     monkeypatch.setattr(side_by_side, "EVENTS", 400)
     said = works(*EXAMPLES["run"].split()[1:])
+    assert "…" not in said
     sample, _, everything = said.partition(" subscriptions:")
     assert sample.startswith("Routing by content (link-matching) takes ")
     for name in ("topics", *SYSTEMS):
@@ -74,6 +75,7 @@ def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSe
     assert exact[1:4] == [*bound[2:4], "1.000"]  # as many messages as there must be
     events, subscriptions = EVENTS_AND_SUBSCRIPTIONS[Size.SMALL]
     assert f"{events - 2:,} events (2 bad records in out/quarantine) met {subscriptions - 1:,} subscriptions (1 refused" in said
+    assert "delivered counts an event once for each subscriber." in said
     assert "The report is out/report.html." in said
     assert Path("out/report.html").exists()
     assert pq.read_table("out/routes/protocols.parquet")["protocol"].to_pylist() == list(USUAL)
