@@ -91,13 +91,10 @@ def _spark(master: str | None) -> Iterator[SparkSession | None]:
     if master is None:
         yield None
         return
-    from contentcast.spark import session
+    from contentcast.spark.session import command_session
 
-    running = session(app_name="contentcast experiment", master=master)
-    try:
+    with command_session("contentcast experiment", master) as running:
         yield running
-    finally:
-        running.stop()
 
 
 def _list(experiments: list[Experiment], as_json: bool) -> None:

@@ -132,7 +132,8 @@ def run(
     check_replaceable(folder, force=force or is_of_run(folder))
     with told_in_one_line():
         from contentcast.commands.shared.compiled import have_compiled
-        from contentcast.pipeline.job import job_session, part_used, run_job
+        from contentcast.pipeline.job import part_used, run_job
+        from contentcast.spark.session import command_session
 
         part = part_used(names, routes=told is None or told.topology is not None, count_steps=steps)
         have_compiled(INDEX)  # what only routers use is compiled when the first results are there
@@ -141,7 +142,8 @@ def run(
             say(results)
             have_compiled(part)
 
-        with _shown() as shown, overhearing(job_session(where.master, where.settings)) as spark, shown(spark) as bar:
+        running = command_session("contentcast run", where.master, where.settings)
+        with _shown() as shown, overhearing(running) as spark, shown(spark) as bar:
             check_shared(spark, told.events if told is not None else [], folder)
 
             def work(stopped: Event) -> Facts:

@@ -21,7 +21,7 @@ from contentcast.commands.run_config import RunConfig
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import leave_out, overhearing
 from contentcast.commands.shared.settings import Where
-from contentcast.files.made_folders import REFUSED, STREAM, check_stream_folder
+from contentcast.files.made_folders import REFUSED, STREAM, check_stream_folder, write_table
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
 from contentcast.progress_lines import lines
@@ -39,9 +39,9 @@ def follow_broker(told: RunConfig, url: str, out: Path, where: Where, *, once: b
     if told.deliveries == Space.load(told.space).name:
         raise ContentcastError(f"the deliveries cannot go to the space {told.deliveries} that they come from; name another")
     with told_in_one_line():
-        from contentcast.pipeline.job import job_session
+        from contentcast.spark.session import command_session
 
-        with overhearing(job_session(where.master, where.settings)) as spark:
+        with overhearing(command_session("contentcast run", where.master, where.settings)) as spark:
             return _Following(spark, told, url, out).run(once)
 
 
@@ -77,7 +77,6 @@ class _Following:
         return match(events.select(*([EVENT] if numbered else []), *self.space.names), self.prepared, self.space)
 
     def run(self, once: bool) -> dict[str, Any]:
-        from contentcast.pipeline.job import write_table
         from contentcast.pipeline.streams import count_rows
 
         deliveries = count_rows(self._deliveries())

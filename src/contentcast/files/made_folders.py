@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from contentcast.model.errors import ContentcastError
 
@@ -20,11 +20,22 @@ STREAM: Final = "_stream"
 """In a folder that a stream writes, from its first moment on: one that was killed while it started can be started again."""
 REFUSED: Final = "refused"
 """Every command writes this table."""
+ONE_FILE: Final = "part-0.parquet"
 
 _OF_MATCH: Final = frozenset({"matches", "quarantine", REFUSED, "counts"})
 _OF_STREAMS: Final = frozenset({STREAM, "_quarantine", "_deliveries"})
 _OF_RUN: Final = frozenset({"events", "subscriptions", "deliveries", "learnt", "routes", "report.html", SUMMARY})
 _OURS: Final = _OF_MATCH | _OF_STREAMS | _OF_RUN
+
+
+def write_table(table: Any, folder: Path) -> None:
+    """A table of such a folder, as one file that takes the place of the one before."""
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f".{folder.name}.part"
+    pq.write_table(table, part)
+    part.replace(folder / ONE_FILE)
 
 
 def is_of_run(folder: Path) -> bool:
@@ -60,7 +71,7 @@ def check_replaceable(out: Path, *, force: bool) -> None:
         return
     found = sorted(each.name for each in out.iterdir())
     foreign = [name for name in found if name not in _OURS]
-    made = is_of_run(out) or (out / STREAM).exists() or (out / REFUSED / "part-0.parquet").exists()
+    made = is_of_run(out) or (out / STREAM).exists() or (out / REFUSED / ONE_FILE).exists()
     if foreign or not made:
         raise ContentcastError(
             f"{out} holds {(foreign or found)[0]}, which contentcast did not make; choose another folder with --out"

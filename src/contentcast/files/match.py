@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from contentcast.files.one_array import one_array
 from contentcast.files.open_events import OpenEvents
 from contentcast.files.subscription_table import ID, check_table, has_clash
 from contentcast.language import parse_many
@@ -83,7 +84,7 @@ class Matching:
         if clashes:
             raise ContentcastError(f"events and subscriptions both have the column {clashes[0]}; rename one of them")
         # A take from one array is several times as fast as one from chunks.
-        self._columns = [_one(each) for each in self.rules.columns.columns]
+        self._columns = [one_array(each) for each in self.rules.columns.columns]
         self.tally = Tally(np.zeros(self.rules.columns.num_rows, np.int64))
 
     @property
@@ -127,7 +128,3 @@ class Matching:
         """How many events each rule got, those that got none included."""
         kept = pa.array(self.rules.kept)
         return pa.table({ID: self.rules.columns[ID].take(kept), "matches": pa.array(self.tally.matches[self.rules.kept])})
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([pa.array([], column.type), *column.chunks])

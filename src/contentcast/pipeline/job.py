@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 
 from contentcast import __version__, catalog
 from contentcast.files.appearing import appearing
-from contentcast.files.made_folders import MADE_BY, SUMMARY
+from contentcast.files.made_folders import MADE_BY, SUMMARY, write_table
 from contentcast.hosting.ledger import LATENCY_BINS
 from contentcast.model import ContentcastError
 from contentcast.model.errors import counted
@@ -44,7 +44,6 @@ from contentcast.spark.delivery.one_pass import EVENT, Delivered, match_and_deli
 from contentcast.spark.learn import Learnt, learn
 from contentcast.spark.route import route_totals
 from contentcast.spark.route_facts import Totals
-from contentcast.spark.session import quiet_loggers, session
 from contentcast.spark.subscriptions.indexes import Prepared, prepare
 from contentcast.spark.subscriptions.tables import REASON
 from contentcast.speed import per_second
@@ -153,19 +152,6 @@ class Facts:
             "seconds": {name: round(took, 3) for name, took in self.took_s.items()},
             "machine": self.machine,
         }
-
-
-@contextmanager
-def job_session(master: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session for one job, or the one that already runs."""
-    before = SparkSession.getActiveSession()
-    spark = session("contentcast run", master=master, **(settings or {}))
-    try:
-        with quiet_loggers():
-            yield spark
-    finally:
-        if before is None:
-            spark.stop()
 
 
 def run_job(
@@ -326,11 +312,6 @@ class _Work:
 
 
 # --- tables
-
-
-def write_table(table: pa.Table, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, folder / "part-0.parquet")
 
 
 def _write_routes(facts: Facts, folder: Path) -> None:

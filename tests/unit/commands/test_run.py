@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -201,8 +202,7 @@ BARE = re.sub("(?m)^(topology|entry) .*$", "", EXAMPLE)
 def test_what_is_wrong_is_told_before_spark_starts(
     change: tuple[str, str], words: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("contentcast.spark.session", None)
-    monkeypatch.setattr("contentcast.pipeline.job.job_session", None)
+    monkeypatch.setattr(import_module("contentcast.spark.session"), "command_session", None)
     works("workload", "market", "--events", "10", "--subscriptions", "60", "--out", "market")
     Path("job.toml").write_text(EXAMPLE.replace(*change))
     assert fails("--config", "job.toml", *words).startswith(complaint)
@@ -243,11 +243,11 @@ def test_a_job_has_the_packages_and_settings_of_its_file(monkeypatch: pytest.Mon
     """The session is asked for with them; a stream with a live broker, too."""
     asked: list[tuple[str, dict[str, str]]] = []
 
-    def job_session(master: str, settings: dict[str, str]) -> None:
+    def command_session(name: str, master: str, settings: dict[str, str]) -> None:
         asked.append((master, settings))
         raise ContentcastError("that is enough")
 
-    monkeypatch.setattr("contentcast.pipeline.job.job_session", job_session)
+    monkeypatch.setattr(import_module("contentcast.spark.session"), "command_session", command_session)
     works("workload", "market", "--events", "10", "--subscriptions", "60", "--out", "market")
     Path("a.jar").touch()
     more = 'jars = ["a.jar"]\nconf = ["spark.x=1"]\nmaster = "local[3]"\n'

@@ -57,13 +57,3 @@ def tell_counts(counts: Any) -> None:
     """The matches of each rule, the most wanted first, on standard error."""
     for row in counts.sort_by([("matches", "descending"), (counts.column_names[0], "ascending")]).to_pylist():
         typer.echo(f"{row['matches']:>12,}  {row['subscription']}", err=True)
-
-
-def write_table(table: Any, folder: Path) -> None:
-    """One file, which takes the place of the one before."""
-    import pyarrow.parquet as pq
-
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f".{folder.name}.part"
-    pq.write_table(table, part)
-    part.replace(folder / "part-0.parquet")

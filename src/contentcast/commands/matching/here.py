@@ -14,12 +14,13 @@ from typing import Any, Final
 import pyarrow as pa
 import typer
 
-from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, REFUSED, totals_of, write_table
+from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, REFUSED, totals_of
 from contentcast.commands.matching.inputs import Inputs
 from contentcast.commands.shared.option_words import as_options
 from contentcast.commands.shared.progress import progress
 from contentcast.files.appearing import appearing
 from contentcast.files.deliveries import DeliveryFolder
+from contentcast.files.made_folders import write_table
 from contentcast.files.match import Matching, Rules
 from contentcast.files.open_events import open_events
 from contentcast.files.subscription_table import FileTable

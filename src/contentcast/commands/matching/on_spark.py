@@ -19,7 +19,7 @@ from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, REFUSED, totals_of, write_table
+from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, REFUSED, totals_of
 from contentcast.commands.matching.inputs import Inputs
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.interrupts import interruptible
@@ -28,7 +28,7 @@ from contentcast.commands.shared.outputs import check_shared
 from contentcast.commands.shared.overheard import leave_out, overhearing
 from contentcast.commands.shared.progress import tasks_of
 from contentcast.commands.shared.settings import Where
-from contentcast.files.made_folders import STREAM
+from contentcast.files.made_folders import STREAM, write_table
 from contentcast.model import How, Space
 from contentcast.model.events.event_files import STDIN
 from contentcast.progress_lines import lines_without_terminal, say
@@ -69,8 +69,10 @@ def match_on_spark(wanted: Wanted, where: Where, *, stream: bool = False, once: 
     """The totals, when all is done or the stream was stopped."""
     now = Now("start Spark")
     with told_in_one_line(), _on_disk(wanted.inputs) as on_disk, lines_without_terminal(lambda: now.text):
+        from contentcast.spark.session import command_session
+
         settings = _settings(on_disk, wanted.to, where)
-        with overhearing(_spark(where.master, settings)) as running:
+        with overhearing(command_session("contentcast match", where.master, settings)) as running:
             now.text = "read the rules"
             check_shared(running, on_disk.files, wanted.out)
             job = _Job(running, replace(wanted, inputs=on_disk), now)
@@ -97,22 +99,6 @@ def _on_disk(inputs: Inputs) -> Iterator[Inputs]:
         copy.flush()
         events = [copy.name if each == STDIN else each for each in inputs.events]
         yield Inputs(events, inputs.subscriptions, inputs.space)
-
-
-@contextmanager
-def _spark(master: str, settings: dict[str, str]) -> Iterator[SparkSession]:
-    """A session of this command's own, or the one that already runs."""
-    from contentcast.spark import session
-    from contentcast.spark.session import is_running, quiet_loggers
-
-    before = is_running()
-    running = session("contentcast match", master=master, **settings)
-    try:
-        with quiet_loggers():
-            yield running
-    finally:
-        if not before:
-            running.stop()
 
 
 # --- the work
