@@ -31,6 +31,7 @@ from contentcast.commands.match import match
 from contentcast.commands.rules import rules
 from contentcast.commands.run import run
 from contentcast.commands.shared.extras import how_to_install
+from contentcast.commands.shared.option_words import as_options
 from contentcast.commands.shared.progress import progress
 from contentcast.commands.shared.settings import setting
 from contentcast.commands.simulate import simulate
@@ -82,7 +83,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except ContentcastError as error:
-            message = str(error)
+            message = as_options(str(error))
         except ImportError as error:
             message = how_to_install(error) or ""
             if not message:

@@ -52,7 +52,8 @@ def test_the_page_tells_every_option_and_no_other(command: str) -> None:
 
 def test_the_page_tells_every_setting_of_run() -> None:
     assert told("configuration.md", "The file of `contentcast run --config`") == {each.name for each in fields(RunConfig)} - {
-        "path"
+        "path",
+        "named",
     }
 
 

@@ -261,7 +261,8 @@ def test_a_format_that_this_spark_lacks_names_its_package(
     with pytest.raises(ContentcastError) as failure:
         read_events(spark, tmp_path, TRADES, format=format, stream=stream)
     said = (
-        rf"this Spark does not have the format {format}; start it with --packages {package} \(in Python: spark.jars.packages\)"
+        f"this Spark does not have the format {format}; it needs the package {package}: "
+        "give its files with --jars, or in Python name it in spark.jars.packages"
     )
     assert re.fullmatch(said, str(failure.value))
 
@@ -274,7 +275,7 @@ def test_from_the_command_line_too(spark: SparkSession, tmp_path: Path) -> None:
     words = [word for name, value in files.items() for word in (name, str(tmp_path / value))]
     ended = CliRunner().invoke(app, ["match", *words, "--format", "delta"])
     assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
-    assert "--packages io.delta:delta-spark_" in ended.stderr
+    assert "the package io.delta:delta-spark_" in ended.stderr
     assert not (tmp_path / "out").exists()
 
 

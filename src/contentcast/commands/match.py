@@ -21,6 +21,8 @@ from contentcast.commands.matching.account import COUNTS, exit_code, summary, te
 from contentcast.commands.matching.inputs import Inputs, check_format, inputs, on_spark
 from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
 from contentcast.commands.shared.outputs import check_apart
+from contentcast.commands.shared.settings import Where
+from contentcast.files.made_folders import check_replaceable, check_stream_folder, holds_something
 from contentcast.model import ContentcastError, Space
 from contentcast.model.events.event_files import STDIN
 
@@ -70,13 +72,19 @@ def match(
     id: Annotated[str, typer.Option(help="The subscriptions' column with the ids.")] = "subscription",
     predicate: Annotated[str, typer.Option(help="The subscriptions' column with the predicates.")] = "predicate",
     counts: Annotated[bool, typer.Option("--counts", help="Tell the matches of each rule, on stderr.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what contentcast wrote there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Match events against a table of rules; bad records and predicates are set aside. Exit code 1: nothing was usable."""
     given = inputs(paths or [], events, subscriptions, space)
     if once and not stream:
         raise ContentcastError("match: --once goes with --stream")
+    if stream and STDIN in given.events:
+        raise ContentcastError("match: standard input is followed anyway, line by line; leave out --stream")
+    if counts and (stream or to):
+        word = "--stream" if stream else "--to"
+        raise ContentcastError(f"match: --counts tells of matches in a folder that is written once; with {word} leave it out")
+    where = Where(master or "local[*]", memory, jars or [], conf or [])
     told_format, how = format.value if format else None, how_of(unknown, on_error, nan, finer, epoch)
     needs_spark = {"--stream": stream, "--to": to, "--master": master, "--memory": memory, "--jars": jars, "--conf": conf}
     by_spark = on_spark(given, spark, needs_spark, told_format)
@@ -84,10 +92,9 @@ def match(
     check_format(given, told_format, stream)
     known = Space.load(given.space)
     if by_spark:
-        from contentcast.commands.matching.on_spark import Wanted, Where, match_on_spark
+        from contentcast.commands.matching.on_spark import Wanted, match_on_spark
 
         wanted = Wanted(given, known, out, to, told_format, how, id, predicate)
-        where = Where(master or "local[*]", memory, jars or [], conf or [])
         totals = match_on_spark(wanted, where, stream=stream, once=once)
     else:
         from contentcast.commands.matching import here
@@ -113,14 +120,10 @@ def _checked_out(out: Path | None, given: Inputs, stream: bool, force: bool, by_
         raise ContentcastError("match: where to? Add --out FOLDER" + ("" if by_spark else ", or --out - for JSON lines"))
     if out == STDOUT:
         return STDOUT
-    if out.exists() and not out.is_dir():
-        raise ContentcastError(f"{out} is a file, not a folder")
-    if out.exists() and any(out.iterdir()):
-        if stream:
-            from contentcast.commands.matching.on_spark import check_stream_out
-
-            check_stream_out(out, force)
-        elif not force:
-            raise ContentcastError(f"{out} is already there; choose another folder, or replace it with --force")
+    if stream:
+        check_stream_folder(out, force=force, command="match")
+    holds_something(out)  # or it is a file, whatever it is besides
     check_apart(out, [*(each for each in given.files if each != STDIN), given.subscriptions, given.space], "match")
+    if not stream:
+        check_replaceable(out, force=force)
     return out

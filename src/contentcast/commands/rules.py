@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from contentcast.commands.shared.option_words import as_options
 from contentcast.commands.shared.outputs import check_apart
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
@@ -154,7 +155,7 @@ def _tell(found: Translated, as_json: bool, refused: Path | None) -> None:
         typer.echo(json.dumps({"rules": count, "translated": len(found.done), "refused": account}, ensure_ascii=False))
         return
     for rule, reason in found.refused[:MOST_TOLD]:
-        typer.echo(f"{rule.said}: {reason}", err=True)
+        typer.echo(f"{rule.said}: {as_options(str(reason))}", err=True)
     more = len(found.refused) - MOST_TOLD
     if more > 0:
         typer.echo(

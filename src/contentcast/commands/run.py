@@ -18,18 +18,22 @@ import typer
 
 from contentcast.commands.matching.account import summary as matched
 from contentcast.commands.matching.inputs import inputs
-from contentcast.commands.matching.on_spark import Wanted, Where, check_stream_out, match_on_spark
+from contentcast.commands.matching.on_spark import Wanted, match_on_spark
 from contentcast.commands.run_broker import follow_broker
 from contentcast.commands.run_broker import summary as delivered
+from contentcast.commands.run_checks import check_job, check_stream
 from contentcast.commands.run_config import EXAMPLE, RunConfig, read_config
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.interrupts import interruptible
 from contentcast.commands.shared.outputs import check_apart, check_shared
 from contentcast.commands.shared.overheard import overhearing
-from contentcast.commands.shared.settings import is_address
+from contentcast.commands.shared.progress import tasks_of
+from contentcast.commands.shared.settings import Where
+from contentcast.files.made_folders import check_replaceable, check_stream_folder, is_of_run
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
 from contentcast.progress_lines import lines, say
+from contentcast.speed import shown_speed
 from contentcast.warming.parts import INDEX
 
 if TYPE_CHECKING:
@@ -68,7 +72,9 @@ def run(
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Your own events and subscriptions, in TOML.")] = None,
     example_config: Annotated[bool, typer.Option("--example-config", help="Print such a file.")] = False,
     out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="out")] = None,
-    protocol: Annotated[list[str] | None, typer.Option(help="Several to compare.", show_default="the quick ones")] = None,
+    protocol: Annotated[
+        list[str] | None, typer.Option(help="Several to compare.", show_default="all but covering, multicast and overlay")
+    ] = None,
     largest_part: Annotated[
         bool, typer.Option("--largest-part", help="With --config: if the topology is not connected, take its largest part.")
     ] = False,
@@ -84,7 +90,7 @@ def run(
     master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
     memory: Annotated[str | None, typer.Option(help="Spark's memory, such as 4g.", show_default="Spark's own")] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Route with search trees and count their steps: slower.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a folder that no job made.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a folder that `contentcast match` made.")] = False,
     open_report: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
@@ -101,32 +107,33 @@ def run(
         raise ContentcastError("run: --stream and --once go with --config")
     if broker is not None and not stream:
         raise ContentcastError("run: --broker goes with --stream: contentcast run --stream --broker URL --config FILE")
+    if once and not stream:
+        raise ContentcastError("run: --once goes with --stream")
     told = read_config(config, live=broker is not None) if config is not None else None
-    folder = out or Path(told.out if told is not None else "out")
-    chosen = master or (told.master if told is not None else "local[*]")
-    memory = memory or (told.memory if told is not None else None)
-    if told is not None and broker is not None:
-        totals = follow_broker(told, broker, folder, once=once, master=chosen, memory=memory, force=force)
-        typer.echo(json.dumps(totals) if as_json else delivered(totals))
-        return
+    folder, where = out or Path(told.out if told is not None else "out"), _where(told, master, memory)
     if told is not None and stream:
-        _follow(told, folder, once, Where(chosen, memory, told.jars or [], told.conf or []), force, as_json)
+        only = {"--protocol": protocol, "--largest-part": largest_part, "--seed": seed, "--steps": steps, "--open": open_report}
+        check_stream(told, only, live=broker is not None)
+        if broker is not None:
+            totals = follow_broker(told, broker, folder, where, once=once, force=force)
+        else:
+            totals = _follow(told, folder, once, where, force)
+        line = delivered(totals) if broker is not None else matched(totals, folder)
+        typer.echo(json.dumps(totals) if as_json else line)
         return
-    if told is not None and (
-        outside := [each for each in (*told.events, told.subscriptions, told.to) if is_address(each or "")]
-    ):
-        raise ContentcastError(
-            f"run: {outside[0]} is no file; add --stream, which matches and delivers, or see contentcast match"
-        )
-    _check_out(folder, force)
-    if told is not None:
-        inputs = [*told.events, told.subscriptions, told.space, told.path]
-        check_apart(folder, [*inputs, told.topology] if told.topology else inputs, "run")
     names = protocol or (told.protocols if told is not None else None)
     _check_protocols(names)
+    if told is not None:
+        if seed:
+            raise ContentcastError("run: --seed is of the made day, and --config has your own; leave one out")
+        check_job(told, largest_part=largest_part)
+        inputs = [*told.events, told.subscriptions, told.space, told.path]
+        check_apart(folder, [*inputs, told.topology] if told.topology else inputs, "run")
+    check_replaceable(folder, force=force or is_of_run(folder))
     with told_in_one_line():
         from contentcast.commands.shared.compiled import have_compiled
-        from contentcast.pipeline.job import job_session, part_used, run_job
+        from contentcast.pipeline.job import part_used, run_job
+        from contentcast.spark.session import command_session
 
         part = part_used(names, routes=told is None or told.topology is not None, count_steps=steps)
         have_compiled(INDEX)  # what only routers use is compiled when the first results are there
@@ -135,7 +142,8 @@ def run(
             say(results)
             have_compiled(part)
 
-        with _shown() as shown, overhearing(job_session(chosen, memory)) as spark, shown(spark) as bar:
+        running = command_session("contentcast run", where.master, where.settings)
+        with _shown() as shown, overhearing(running) as spark, shown(spark) as bar:
             check_shared(spark, told.events if told is not None else [], folder)
 
             def work(stopped: Event) -> Facts:
@@ -154,16 +162,19 @@ def run(
         typer.launch((folder / "report.html").absolute().as_uri())
 
 
-def _follow(told: RunConfig, out: Path, once: bool, where: Where, force: bool, as_json: bool) -> None:
+def _where(told: RunConfig | None, master: str | None, memory: str | None) -> Where:
+    if told is None:
+        return Where(master or "local[*]", memory)
+    return Where(master or told.master, memory or told.memory, told.jars or [], told.conf or [])
+
+
+def _follow(told: RunConfig, out: Path, once: bool, where: Where, force: bool) -> dict[str, Any]:
     """As `match --stream` with the files of the configuration."""
     given = inputs([], told.events, told.subscriptions, Path(told.space))
-    if out.exists() and not out.is_dir():
-        raise ContentcastError(f"{out} is a file, not a folder")
-    if out.exists() and any(out.iterdir()):
-        check_stream_out(out, force)
+    check_stream_folder(out, force=force, command="run")
     check_apart(out, [*given.files, given.subscriptions, given.space], "run")
-    totals = match_on_spark(Wanted(given, Space.load(given.space), out, told.to, told.format), where, stream=True, once=once)
-    typer.echo(json.dumps(totals) if as_json else matched(totals, out))
+    wanted = Wanted(given, Space.load(given.space), out, told.to, told.format)
+    return match_on_spark(wanted, where, stream=True, once=once)
 
 
 def _made(spark: SparkSession, size: Size | None, scenario: Taste | None, seed: int) -> Feed:
@@ -194,17 +205,6 @@ def _own(spark: SparkSession, told: RunConfig, largest_part: bool) -> Feed:
     return own_feed(spark, files, f"contentcast run --config {told.path}")
 
 
-def _check_out(out: Path, force: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise ContentcastError(f"{out} is a file, not a folder")
-    if force or not out.exists() or not any(out.iterdir()):
-        return
-    with told_in_one_line():
-        from contentcast.pipeline.job import is_ours
-    if not is_ours(out):
-        raise ContentcastError(f"{out} was not made by contentcast run; choose another with --out, or replace it with --force")
-
-
 def _check_protocols(names: list[str] | None) -> None:
     from contentcast import catalog
 
@@ -224,7 +224,7 @@ def _shown() -> Iterator[Callable[[SparkSession], AbstractContextManager[Step]]]
     now: list[Any] = ["start Spark", None]
 
     def how_far() -> str:
-        done, total = _tasks(now[1]) if now[1] is not None else (0, 0)
+        done, total = tasks_of(now[1]) if now[1] is not None else (0, 0)
         return f"{now[0]}: {done} of {total} tasks" if total else str(now[0])
 
     @contextmanager
@@ -243,12 +243,6 @@ def _shown() -> Iterator[Callable[[SparkSession], AbstractContextManager[Step]]]
 
     with lines(how_far):
         yield as_lines
-
-
-def _tasks(tracker: Any) -> tuple[int, int]:
-    """Spark's tasks that are done, and all, of the stages that run."""
-    stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
-    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
 
 
 @contextmanager
@@ -275,7 +269,7 @@ def _bars(spark: SparkSession) -> Iterator[Step]:
 
             def watch() -> None:
                 while not over.wait(LOOK_EVERY_S):
-                    done, total = _tasks(tracker)
+                    done, total = tasks_of(tracker)
                     if total:
                         bars.update(task, completed=done, total=total)
 
@@ -323,14 +317,14 @@ def _side_by_side(found: SideBySide) -> Any:
     from rich import box
     from rich.table import Table
 
-    from contentcast.pipeline.side_by_side import HEADINGS, NARROW, shown
+    from contentcast.pipeline.side_by_side import NARROW_HEADINGS, shown
 
     title = f"All systems on {counted(found.events, 'event')} and {counted(found.subscriptions, 'subscription')}"
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, title=title, title_justify="left")
-    for at, heading in enumerate(HEADINGS[:NARROW]):
+    for at, heading in enumerate(NARROW_HEADINGS):
         table.add_column(heading, justify="right" if at else "left", no_wrap=not at)
     for row in shown(found.rows()):
-        table.add_row(*(cell.replace(" ", "\u00a0") for cell in row[:NARROW]))
+        table.add_row(*(cell.replace(" ", "\u00a0") for cell in row[: len(NARROW_HEADINGS)]))
     return table
 
 
@@ -374,7 +368,9 @@ def _lines(facts: Facts, summary: dict[str, Any], out: Path) -> Iterator[str]:
     yield f"{counted(facts.events, 'event')}{bad} met {counted(facts.subscriptions, 'subscription')}{refused}:"
     found = counted(summary["matches"], "match", "matches")
     yield (
-        f"{found} in {out / 'deliveries'}, {summary['events/s']:,} events/s matched and delivered; "
+        f"{found} in {out / 'deliveries'}, {shown_speed(summary['events/s'])} events/s matched and delivered; "
         f"{sum(facts.took_s.values()):,.0f} s in all."
     )
+    if facts.routes:
+        yield "A match is an event and one subscription for it; delivered counts an event once for each subscriber."
     yield f"The report is {out / 'report.html'}."

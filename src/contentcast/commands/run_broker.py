@@ -20,42 +20,29 @@ from typing import Any, Final, TypeAlias
 from contentcast.commands.run_config import RunConfig
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.overheard import leave_out, overhearing
+from contentcast.commands.shared.settings import Where
+from contentcast.files.made_folders import REFUSED, STREAM, check_stream_folder, write_table
 from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import counted
 from contentcast.progress_lines import lines
 
-STREAM: Final = "_stream"
 CHECKPOINT: Final = "_deliveries"
-REFUSED: Final = "refused"
 EVENT: Final = "event"
 LOOK_EVERY_S: Final = 0.5
 SparkSession: TypeAlias = Any
 """Only contentcast.spark imports pyspark."""
 
 
-def follow_broker(
-    told: RunConfig, url: str, out: Path, *, once: bool, master: str, memory: str | None, force: bool
-) -> dict[str, Any]:
+def follow_broker(told: RunConfig, url: str, out: Path, where: Where, *, once: bool, force: bool) -> dict[str, Any]:
     """Until Ctrl-C, or until all that is there now has been delivered."""
-    _check_out(out, force)
+    check_stream_folder(out, force=force, command="run")
     if told.deliveries == Space.load(told.space).name:
         raise ContentcastError(f"the deliveries cannot go to the space {told.deliveries} that they come from; name another")
     with told_in_one_line():
-        from contentcast.pipeline.job import job_session
+        from contentcast.spark.session import command_session
 
-        with overhearing(job_session(master, memory)) as spark:
+        with overhearing(command_session("contentcast run", where.master, where.settings)) as spark:
             return _Following(spark, told, url, out).run(once)
-
-
-def _check_out(out: Path, force: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise ContentcastError(f"{out} is a file, not a folder")
-    if out.exists() and any(out.iterdir()) and not (out / STREAM).exists():
-        raise ContentcastError(f"{out} was not written by a stream; choose another folder")
-    if force and out.exists():
-        raise ContentcastError(
-            "run: a stream goes on where it stopped; to start anew choose another folder, or remove this one"
-        )
 
 
 class _Following:
@@ -90,10 +77,9 @@ class _Following:
         return match(events.select(*([EVENT] if numbered else []), *self.space.names), self.prepared, self.space)
 
     def run(self, once: bool) -> dict[str, Any]:
-        from contentcast.pipeline.job import write_table
-        from contentcast.pipeline.streams import counted
+        from contentcast.pipeline.streams import count_rows
 
-        deliveries = counted(self._deliveries())
+        deliveries = count_rows(self._deliveries())
         place = self.out.absolute()  # Java keeps the folder it was started in
         place.mkdir(parents=True, exist_ok=True)
         (place / STREAM).touch()

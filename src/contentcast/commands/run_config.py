@@ -23,13 +23,14 @@ space = "market/space.json"                       # or .toml
 events = ["market/events.parquet"]                # files, folders or patterns: Parquet, CSV, JSON lines, ORC
 subscriptions = "market/subscriptions.parquet"    # subscription (int or text), predicate, subscriber, broker
 
+# Leave out the next two with --stream, which routes nothing.
 topology = "tree:3x3"                             # or a .graphml, .json or .edges file; without it nothing is routed
 # delay_attribute = "weight"                      # of the file's links: the delay in ms, if it is not called delay_ms
 # undirected = true                               # the edges of the file's directed graph are links both ways
 entry = "b1"                                      # the broker where all events enter ...
 # publisher = "exchange_broker"                   # ... or the column that says it for each event
 
-# protocols = ["link-matching", "flooding"]       # all of the catalog, unless told
+# protocols = ["link-matching", "flooding"]       # all but covering, multicast and overlay, which are slow, unless told
 out = "market/out"                                # tables and report.html; replaced if a job made it
 # master = "spark://host:7077"                    # local[*], unless told; driver and workers then share these folders
 # memory = "4g"                                   # Spark's
@@ -48,9 +49,10 @@ out = "market/out"                                # tables and report.html; repl
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What the file says, with its paths made whole."""
+    """What the file says, with its paths made whole. `named`: the settings that stand in it, in their order."""
 
     path: str
+    named: tuple[str, ...]
     space: str
     events: list[str]
     subscriptions: str
@@ -90,7 +92,7 @@ def read_config(path: Path, *, live: bool = False) -> RunConfig:
         raise
     except (ValueError, RecursionError) as reason:
         raise ContentcastError(f"{path} is no TOML: {reason}") from None
-    known = [each.name for each in fields(RunConfig) if each.name != "path"]
+    known = [each.name for each in fields(RunConfig) if each.name not in ("path", "named")]
     given: dict[str, Any] = {}
     for name, value in told.items():
         if name not in known:
@@ -107,7 +109,7 @@ def read_config(path: Path, *, live: bool = False) -> RunConfig:
         given["to"] = _whole(folder, given["to"])
     if _is_file(given.get("topology")):
         given["topology"] = _whole(folder, given["topology"])
-    return RunConfig(str(path), **given)
+    return RunConfig(str(path), tuple(told), **given)
 
 
 def _checked(path: Path, name: str, value: Any) -> Any:

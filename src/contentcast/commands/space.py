@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from contentcast.commands.shared.option_words import as_options
 from contentcast.commands.shared.outputs import check_apart
 from contentcast.commands.shared.progress import progress
 from contentcast.model import ContentcastError, infer_space
@@ -52,8 +53,8 @@ def space(
         told = {"space": str(out), "attributes": len(found.space), "notes": found.notes}
         typer.echo(json.dumps(told) if as_json else f"{out}: {len(found.space)} attributes, {len(left_out)} fields left out")
     for each in [key for key, note in found.notes.items() if note.startswith("mixed")][:5]:
-        typer.echo(f"contentcast: {each}: {found.notes[each]}", err=True)
+        typer.echo(f"contentcast: {each}: {as_options(found.notes[each])}", err=True)
     for each in left_out[:5]:
-        typer.echo(f"contentcast: left out {each}: {found.notes[each]}", err=True)
+        typer.echo(f"contentcast: left out {each}: {as_options(found.notes[each])}", err=True)
     if len(left_out) > 5:
         typer.echo(f"contentcast: left out {len(left_out) - 5} more; the file says why", err=True)

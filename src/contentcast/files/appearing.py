@@ -1,5 +1,8 @@
 """A folder that appears when all of it is there: written beside its place, and given its name by one rename.
 
+An empty folder that is there already stays the one that it was: a shell may stand in it, or it is where a disk is mounted. Then
+what was written moves into it, one rename for each table. A symbolic link stays, too; its target is what is written.
+
     .out.unfinished-k3j2/            what is being written; `.owner` in it is locked as long as the process lives
     .out.replaced-9x1c/out           what stood there before, for the moment between two renames
 
@@ -24,6 +27,7 @@ OWNER: Final = ".owner"
 @contextmanager
 def appearing(out: Path) -> Iterator[Path]:
     """The folder to write into. Without a failure it takes the place of `out`, and of all that stood there."""
+    out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)
     _clear_up(out)
     unfinished, owner = _made(out, "unfinished")
@@ -31,7 +35,10 @@ def appearing(out: Path) -> Iterator[Path]:
         yield unfinished
         unfinished.chmod(0o755)
         (unfinished / OWNER).unlink(missing_ok=True)
-        if out.exists():
+        if out.is_dir() and not any(out.iterdir()):
+            for each in sorted(unfinished.iterdir()):
+                each.rename(out / each.name)
+        elif out.exists():
             old, old_owner = _made(out, "replaced")
             out.rename(old / out.name)
             unfinished.rename(out)

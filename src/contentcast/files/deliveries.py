@@ -56,6 +56,8 @@ class DeliveryFolder:
         name = f"part-{self._parts:05d}.parquet"
         self._parts += 1
         by = [(each, "ascending") for each in (BROKER, SUBSCRIBER) if each in table.column_names]
+        if BROKER in table.column_names:
+            table = table.set_column(table.column_names.index(BROKER), BROKER, named_brokers(table[BROKER]))
         table = table.take(pc.sort_indices(table, sort_keys=by)) if by else table
         if BROKER not in table.column_names:
             pq.write_table(table, self._folder / name)
@@ -63,13 +65,19 @@ class DeliveryFolder:
         codes = table[BROKER].combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy()
         starts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
         for start, end in pairwise(starts):
-            place = self._folder / _folder_name(table[BROKER][start].as_py())
+            place = self._folder / broker_folder(table[BROKER][start].as_py())
             place.mkdir(exist_ok=True)
             pq.write_table(table.slice(start, end - start).drop_columns([BROKER]), place / name)
 
 
-def _folder_name(broker: Any) -> str:
+def broker_folder(broker: Any) -> str:
+    """The folder of a broker's rows; those without a broker have one, too."""
     return f"{BROKER}={quote(str(broker), safe='') if broker not in (None, '') else NOWHERE}"
+
+
+def named_brokers(column: Any) -> Any:
+    """The column with null for an empty text: as a folder's name the two are the same, and no two files may share one."""
+    return pc.if_else(pc.equal(column, ""), None, column) if pa.types.is_string(column.type) else column
 
 
 # --- the columns in Spark's words

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from contentcast.files.one_array import one_array
 from contentcast.files.open_events import OpenEvents
 from contentcast.files.subscription_table import ID, check_table, has_clash
 from contentcast.language import parse_many
@@ -69,20 +70,21 @@ class Tally:
 
 @dataclass
 class Matching:
-    """One pass over the events. `tally` grows while `pieces` is read, and `bad` has the records that nobody has taken yet."""
+    """One pass over the events. `tally` grows while `pieces` is read, `bad` and `left_out` have what nobody has taken yet."""
 
     events: OpenEvents
     rules: Rules
     on_error: OnError = "reject"
     tally: Tally = field(init=False)
     bad: list[Bad] = field(default_factory=list)
+    left_out: list[Bad] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         clashes = has_clash(self.events.schema.names, self.rules.columns.column_names, case_sensitive=False)
         if clashes:
             raise ContentcastError(f"events and subscriptions both have the column {clashes[0]}; rename one of them")
         # A take from one array is several times as fast as one from chunks.
-        self._columns = [_one(each) for each in self.rules.columns.columns]
+        self._columns = [one_array(each) for each in self.rules.columns.columns]
         self.tally = Tally(np.zeros(self.rules.columns.num_rows, np.int64))
 
     @property
@@ -97,12 +99,18 @@ class Matching:
             self.tally.events += read.events.num_rows + len(read.bad)
             self.tally.bad += len(read.bad)
             self.tally.bytes += taken
-            self.bad += [*read.bad, *read.left_out]
+            self.bad += read.bad
+            self.left_out += read.left_out
             if read.events.num_rows:
                 yield from self._pairs(read.events)
 
     def take_bad(self) -> list[Bad]:
         taken, self.bad = self.bad, []
+        return taken
+
+    def take_left_out(self) -> list[Bad]:
+        """Attributes that `on_error="absent"` left out of events, which are matched all the same."""
+        taken, self.left_out = self.left_out, []
         return taken
 
     def _pairs(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -120,7 +128,3 @@ class Matching:
         """How many events each rule got, those that got none included."""
         kept = pa.array(self.rules.kept)
         return pa.table({ID: self.rules.columns[ID].take(kept), "matches": pa.array(self.tally.matches[self.rules.kept])})
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([pa.array([], column.type), *column.chunks])

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contentcast.files.one_array import one_array
 from contentcast.files.open_events import format_of_files, open_events
 from contentcast.files.subscription_table import ID, REASON, TEXT, FileTable, check_table
 from contentcast.language import parse_many
@@ -52,11 +53,11 @@ class _Files:
 
     def events(self, rows: range) -> list[Any]:
         piece = self.records.slice(rows.start, len(rows)).combine_chunks()
-        return [_one(piece[name]) for name in self.space.names]
+        return [one_array(piece[name]) for name in self.space.names]
 
     def interests(self, rows: range) -> Interests:
         piece = self.wanted.slice(rows.start, len(rows)).combine_chunks()
-        return Interests(_one(piece[TEXT]), _one(piece[SUBSCRIBER]), _one(piece[BROKER]))
+        return Interests(one_array(piece[TEXT]), one_array(piece[SUBSCRIBER]), one_array(piece[BROKER]))
 
     def publishers(self, rows: range) -> Any:
         return self.entered.slice(rows.start, len(rows))
@@ -109,7 +110,7 @@ def _events(
         left = table.num_rows - pc.sum(keep).as_py()
         told.append(f"{counted(left, 'event')} left out: the network has no broker {_first_unknown(column, keep)}")
         table, column = table.filter(keep), column.filter(keep)
-    return table, _one(column.cast(pa.string()))
+    return table, one_array(column.cast(pa.string()))
 
 
 def _rules(path: Path, space: Space, network: Topology, told: list[str]) -> pa.Table:
@@ -146,7 +147,3 @@ def _first_unknown(brokers: pa.ChunkedArray, keep: pa.ChunkedArray) -> str:
 
 def _in_turn(network: Topology, rows: int) -> pa.Array:
     return pa.array(network.brokers, pa.string()).take(pa.array(np.arange(rows) % len(network.brokers)))
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays([pa.array([], column.type), *column.chunks])

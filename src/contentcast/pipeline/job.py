@@ -32,6 +32,7 @@ from pyspark.sql import functions as F
 
 from contentcast import __version__, catalog
 from contentcast.files.appearing import appearing
+from contentcast.files.made_folders import MADE_BY, SUMMARY, write_table
 from contentcast.hosting.ledger import LATENCY_BINS
 from contentcast.model import ContentcastError
 from contentcast.model.errors import counted
@@ -43,13 +44,11 @@ from contentcast.spark.delivery.one_pass import EVENT, Delivered, match_and_deli
 from contentcast.spark.learn import Learnt, learn
 from contentcast.spark.route import route_totals
 from contentcast.spark.route_facts import Totals
-from contentcast.spark.session import quiet_loggers, session
 from contentcast.spark.subscriptions.indexes import Prepared, prepare
 from contentcast.spark.subscriptions.tables import REASON
+from contentcast.speed import per_second
 from contentcast.warming.parts import EVERYTHING, INDEX, part_of
 
-SUMMARY: Final = "job.json"
-MADE_BY: Final = "contentcast run"
 SLOW_TO_SETTLE: Final = frozenset({"covering", "multicast", "overlay"})
 """Protocols that route only when they are named. Telling 2,000 market subscriptions on 39 brokers takes them 5, 6 and 2 CPU
 seconds, and the others a few tenths; the job has 100,000."""
@@ -144,7 +143,7 @@ class Facts:
             "bad predicates": self.refused,
             "matches": self.delivered.matches,
             "events nobody wants": unwanted,
-            "events/s": round(self.events / matching_s),
+            "events/s": per_second(self.events, matching_s),
             "lower bound": {"messages": self.least} if self.routes else None,
             "protocols": self.protocols(),
             "in one sentence": None if self.side_by_side is None else self.side_by_side.sentence(),
@@ -153,20 +152,6 @@ class Facts:
             "seconds": {name: round(took, 3) for name, took in self.took_s.items()},
             "machine": self.machine,
         }
-
-
-@contextmanager
-def job_session(master: str, memory: str | None = None) -> Iterator[SparkSession]:
-    """A session for one job, or the one that already runs."""
-    before = SparkSession.getActiveSession()
-    settings = {} if memory is None else {"spark.driver.memory": memory, "spark.executor.memory": memory}
-    spark = session("contentcast run", master=master, **settings)
-    try:
-        with quiet_loggers():
-            yield spark
-    finally:
-        if before is None:
-            spark.stop()
 
 
 def run_job(
@@ -213,14 +198,6 @@ def part_used(protocols: Sequence[str] | None, *, routes: bool, count_steps: boo
     if not routes:
         return INDEX
     return EVERYTHING if count_steps else part_of(protocols or USUAL, count_steps=False)
-
-
-def is_ours(out: Path) -> bool:
-    """Was this folder written by a job?"""
-    try:
-        return bool(json.loads((out / SUMMARY).read_text())["made by"] == MADE_BY)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 @contextmanager
@@ -335,11 +312,6 @@ class _Work:
 
 
 # --- tables
-
-
-def write_table(table: pa.Table, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, folder / "part-0.parquet")
 
 
 def _write_routes(facts: Facts, folder: Path) -> None:

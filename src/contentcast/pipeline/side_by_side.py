@@ -162,8 +162,17 @@ HEADINGS: Final = (
     "p50",
     "bytes",
 )
-NARROW: Final = 8
-"""So many columns fit a narrow terminal."""
+NARROW_HEADINGS: Final = (
+    "system",
+    "messages",
+    "of\nbroad-\ncast",
+    "of\ntopics",
+    "un-\nwanted",
+    "CPU /\nevent",
+    "state /\nbroker",
+    "p99",
+)
+"""The columns that fit a terminal of 80 columns, beneath headings that are no wider than what stands there."""
 
 
 def shown(rows: Sequence[dict[str, Any]]) -> list[list[str]]:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 ROWS_OUT: Final = "rows_out"
 
 
-def counted(rows: DataFrame) -> DataFrame:
+def count_rows(rows: DataFrame) -> DataFrame:
     return rows.observe(ROWS_OUT, F.count(F.lit(1)).alias("count"))
 
 

@@ -19,4 +19,5 @@ def map_arrow(frame: DataFrame, function: Callable[[Batches], Batches], schema: 
     def renamed(batches: Batches) -> Batches:
         return function(batch.rename_columns(names) for batch in batches)
 
+    renamed.__name__ = function.__name__  # as it stands in Spark's plan
     return frame.toDF(*(f"c{number}" for number in range(len(names)))).mapInArrow(renamed, schema)

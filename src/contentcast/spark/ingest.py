@@ -247,7 +247,8 @@ def load_format(spark: SparkSession, stream: bool, format: str, options: Mapping
         package = PACKAGES.get(format.lower(), "GROUP:PACKAGE:VERSION")
         named = package.format(version=spark.version, short=".".join(spark.version.split(".")[:2]))
         raise ContentcastError(
-            f"this Spark does not have the format {format}; start it with --packages {named} (in Python: spark.jars.packages)"
+            f"this Spark does not have the format {format}; it needs the package {named}: "
+            "give its files with --jars, or in Python name it in spark.jars.packages"
         ) from None
     return rows
 

@@ -25,7 +25,8 @@ from contentcast.model.events.intake import How
 from contentcast.model.space import Space
 from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.ingest import Ingested, ingest
-from contentcast.spark.subscriptions.indexes import FOLLOWED, Prepared, Subscriptions, prepare
+from contentcast.spark.subscriptions.following import follow
+from contentcast.spark.subscriptions.indexes import Prepared, Subscriptions, prepare
 from contentcast.spark.subscriptions.mapped import Mapped
 from contentcast.spark.subscriptions.shards import ONE, key_values, visits
 from contentcast.spark.subscriptions.tables import ID, TEXT, has_clash, spark_schema
@@ -74,15 +75,19 @@ def match(
     spark = read.raw.sparkSession
     prepared = prepare(subscriptions, space, shards=shards, shard_key=shard_key, folder=folder, id=id, predicate=predicate)
     prepared.ship(spark, prepared.version)
-    if prepared.follows is not None and read.raw.isStreaming:
-        FOLLOWED[prepared.key] = prepared
     case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
     mine, theirs = _chosen(read.reader.schema, prepared.added, columns, lists, case_sensitive)
     join = _lists(mine) if lists else _pairs(mine, [each.name for each in theirs])
     schema = spark_schema(pa.schema([*(read.reader.schema.field(name) for name in mine), *theirs]))
     if prepared.shards == ONE:
-        return map_arrow(read.raw, _matching(read, prepared, join), schema)
+        return _matched(read.raw, _matching(read, prepared, join), schema, prepared)
     return _sharded(read, prepared, join, schema)
+
+
+def _matched(events: DataFrame, matching: Callable[[Batches], Batches], schema: StructType, prepared: Prepared) -> DataFrame:
+    if prepared.follows is not None and events.isStreaming:
+        follow(prepared, matching)
+    return map_arrow(events, matching, schema)
 
 
 def refused(subscriptions: Subscriptions, space: Space, *, id: str = ID, predicate: str = TEXT) -> DataFrame:
@@ -198,7 +203,8 @@ def _sharded(read: Ingested, prepared: Prepared, join: Join, schema: StructType)
     # another, so that few shards are in memory at a time.
     cores = read.raw.sparkSession.sparkContext.defaultParallelism
     part = F.col(f"`{SHARD}`") * cores + F.pmod(F.xxhash64(*_plain(scattered)), F.lit(cores))
-    return map_arrow(scattered.repartitionById(prepared.shards.count * cores, part.cast("int")), gather, schema)
+    arranged = scattered.repartitionById(prepared.shards.count * cores, part.cast("int"))
+    return _matched(arranged, gather, schema, prepared)
 
 
 def _plain(events: DataFrame) -> list[str]:

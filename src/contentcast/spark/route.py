@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from contentcast import catalog
+from contentcast.files.one_array import one_array
 from contentcast.hosting.costs import Costs
 from contentcast.hosting.instant import Instant
 from contentcast.hosting.ledger import Ledger
@@ -199,8 +200,8 @@ class Work:
     def _chunk(self, batches: list[pa.RecordBatch]) -> Chunk:
         table = pa.Table.from_batches(batches).combine_chunks()
         events = EventBatch.from_arrow(self.space, table, unknown="ignore")
-        ids = None if self.event is None else _one(table[self.event])
-        publishers = _one(table[self.publisher])
+        ids = None if self.event is None else one_array(table[self.event])
+        publishers = one_array(table[self.publisher])
         encoded = publishers if pa.types.is_dictionary(publishers.type) else publishers.dictionary_encode()
         unknown = sorted(set(encoded.dictionary.to_pylist()) - set(self.topology.brokers), key=str)
         if unknown or encoded.null_count:
@@ -259,8 +260,8 @@ def _subscriptions(work: Work) -> list[tuple[str, SubscriptionBatch]]:
     if work.key not in _PARSED:
         _PARSED.clear()
         table = pa.ipc.open_stream(work.subscriptions.value).read_all().combine_chunks()
-        predicates = parse_many(work.space, _one(table["predicate"]), on_error="reject")
-        brokers = _one(table["broker"]).dictionary_encode()
+        predicates = parse_many(work.space, one_array(table["predicate"]), on_error="reject")
+        brokers = one_array(table["broker"]).dictionary_encode()
         readable = np.ones(table.num_rows, bool)
         readable[list(predicates.refused)] = False
         # Routers number subscriptions. Rows count them where the ids are texts: nothing that leaves here names one.
@@ -301,10 +302,6 @@ def _hop_rows(name: str, ledger: Ledger, chunk: Chunk, count_steps: bool) -> Bat
 
 
 _NOTHING: Final = np.empty(0, np.int64)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _check_columns(frame: DataFrame, names: Sequence[str], what: str) -> None:

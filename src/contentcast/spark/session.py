@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -82,6 +82,19 @@ def _here(master: str) -> bool:
 def is_running() -> bool:
     """Whether this process has a session already."""
     return SparkSession.getActiveSession() is not None
+
+
+@contextlib.contextmanager
+def command_session(app_name: str, master: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """The session of one command: its own, stopped at the end, or the one that already runs, which goes on."""
+    before = is_running()
+    running = session(app_name, master=master, **(settings or {}))
+    try:
+        with quiet_loggers():
+            yield running
+    finally:
+        if not before:
+            running.stop()
 
 
 QUIET = {

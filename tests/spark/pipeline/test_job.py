@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -253,6 +254,20 @@ def test_own_files_go_the_whole_way(spark: SparkSession, tmp_path: Path, own: di
     # Two events to b3 over two links each, one to b2 over one.
     assert facts.least == facts.routes["link-matching"].totals.messages.sum() == 5
     assert facts.routes["flooding"].totals.messages.sum() == 6
+
+
+@pytest.mark.parametrize("written", ["csv", "parquet"])
+def test_rows_without_a_broker_have_a_folder_that_can_be_read(
+    spark: SparkSession, tmp_path: Path, own: dict[str, Any], written: str
+) -> None:
+    """In a table of Parquet one broker may be an empty text and another one missing: both rows come back, with no broker."""
+    rules = {"subscription": [1, 2, 4], "predicate": ["celsius > 40", "site = 'roof'", "celsius < 10"]}
+    table = pa.table(rules | {"subscriber": ["fire", "roofers", "plumbers"], "broker": ["", None, "b2"]})
+    own["subscriptions"] = str(tmp_path / f"rules.{written}")
+    (pa_csv.write_csv if written == "csv" else pq.write_table)(table, own["subscriptions"])
+    run_job(spark, own_feed(spark, Files(**own), "a test"), tmp_path / "out", None, lambda name: nullcontext())
+    found = delivered(spark, tmp_path / "out").to_pylist()
+    assert sorted((row["subscription"], row["broker"]) for row in found) == [(1, None), (2, None), (2, None), (4, "b2")]
 
 
 def test_without_a_network_nothing_is_routed(spark: SparkSession, tmp_path: Path, own: dict[str, Any]) -> None:

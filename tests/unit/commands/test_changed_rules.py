@@ -58,7 +58,7 @@ def test_refused_rules_are_told_and_a_table_that_cannot_be_used_changes_nothing(
     head = "subscription,predicate"
     rules_become(head, "1,price < 120", "3,prise < 120")()
     TRADES.save("space.json")
-    job = on_spark._Job(None, on_spark.Wanted(Inputs(["in"], "rules.csv", "space.json"), TRADES, Path("out")))
+    job = on_spark._Job(None, on_spark.Wanted(Inputs(["in"], "rules.csv", "space.json"), TRADES, Path("out")), on_spark.Now(""))
     story = [
         *(rules_become(head, "7,price = 4", "8,price <", "9,prixe = 1"), nothing),
         *(rules_become("rule;condition"), nothing),

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from contentcast.cli import app
 from contentcast.commands.matching import inputs
 from contentcast.model import Space
+from contentcast.speed import per_second, shown_speed
 from tests.progress import without_progress
 
 TRADES = Space("trades", issue="string", price="float")
@@ -121,6 +122,23 @@ def test_only_the_first_bad_records_are_told_and_all_are_counted() -> None:
     assert "53 events (50 bad) met" in ended.stderr
 
 
+def test_an_event_that_is_kept_without_an_attribute_is_not_called_a_bad_record() -> None:
+    """One line is no JSON, and two events have a price that is none: these are matched by what is left of them."""
+    given = 'nonsense\n{"issue": "IBM", "price": "dear"}\n{"issue": "SAP", "price": true}\n'
+    ended = match("-", "--on-error", "absent", stdin=given)
+    assert json.loads(ended.stdout) == {"issue": "IBM", "subscription": 4}
+    assert ended.stderr.count("contentcast: a bad record: ") == 1
+    assert ended.stderr.count("contentcast: left out: attribute price: ") == 2
+    assert "3 events (1 bad) met 2 subscriptions: 1 pair" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("events", "seconds", "said"), [(4, 12.0, "0.33"), (40, 12.0, "3.3"), (4_000_000, 12.0, "333,333"), (0, 1.0, "0")]
+)
+def test_a_small_run_has_a_speed_too(events: int, seconds: float, said: str) -> None:
+    assert shown_speed(per_second(events, seconds)) == said
+
+
 def test_the_matches_of_each_rule() -> None:
     Path("rules.txt").write_text(RULES + "price > 1000\n")
     ended = match("-", "--counts", stdin=lines(EVENTS))
@@ -141,7 +159,7 @@ def test_many_brokers_make_folders_and_odd_names_come_back() -> None:
                 "subscription": list(range(300)),
                 "predicate": ["price < 120"] * 300,
                 "subscriber": [f"desk-{each % 7}" for each in range(300)],
-                "broker": [None, "a/b=c", *(f"b{each}" for each in range(298))],
+                "broker": [None, "", "a/b=c", *(f"b{each}" for each in range(297))],
             }
         ),
         "wanted.parquet",
@@ -151,7 +169,7 @@ def test_many_brokers_make_folders_and_odd_names_come_back() -> None:
     assert CliRunner().invoke(app, words).exit_code == 0
     found = pq.read_table("out/matches", partitioning="hive")
     assert found.num_rows == 600
-    assert {"a/b=c", None, "b0", "b297"} <= set(found["broker"].to_pylist())
+    assert {"a/b=c", None, "b0", "b296"} <= set(found["broker"].to_pylist())
     assert json.loads(Path("out/matches/_contentcast/schema.json").read_text())["fields"][-1]["name"] == "broker"
 
 

@@ -20,6 +20,7 @@ from contentcast.commands.shared.outputs import check_apart
 from contentcast.commands.shared.overheard import leave_out
 from contentcast.files.appearing import appearing
 from contentcast.model import ContentcastError, Space
+from tests.progress import without_progress
 
 RUN = """\
 space = "tiny/space.json"
@@ -37,6 +38,11 @@ def _inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("tiny/events.jsonl").write_text('{"issue": "IBM", "price": 1}\n')
     Path("tiny/subscriptions.csv").write_text("subscription,predicate\n1,price < 120\n")
     Path("run.toml").write_text(RUN)
+
+
+def say(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(words), prog_name="contentcast")
+    return result.exit_code, result.stderr
 
 
 def all_files() -> list[str]:
@@ -77,11 +83,58 @@ def test_an_output_beside_the_inputs_is_fine() -> None:
         check_apart(Path("tiny"), ["tiny/*.jsonl"], "match")
 
 
+@pytest.mark.parametrize("words", [["match", "tiny"], ["run", "--config", "run.toml"]])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_what_contentcast_did_not_make_is_never_replaced(words: list[str], force: list[str]) -> None:
+    Path("precious/sub").mkdir(parents=True)
+    Path("precious/sub/file").touch()
+    Path("precious/refused").mkdir()
+    result = CliRunner().invoke(app, [*words, "--out", "precious", *force], prog_name="contentcast")
+    assert result.exit_code == 2
+    assert (
+        result.stderr == "contentcast: precious holds sub, which contentcast did not make; choose another folder with --out\n"
+    )
+    assert Path("precious/sub/file").exists()
+
+
+def test_what_match_made_is_replaced_with_force_until_something_else_lies_in_it() -> None:
+    words = ["match", "tiny", "--out", "out"]
+    assert say(*words) == (0, "")
+    assert say(*words) == (2, "contentcast: out is already there; choose another folder, or replace it with --force\n")
+    assert say(*words, "--force") == (0, "")
+    Path("out/notes.txt").touch()
+    complaint = "contentcast: out holds notes.txt, which contentcast did not make; choose another folder with --out\n"
+    assert say(*words, "--force") == (2, complaint)
+    Path("out/notes.txt").unlink()
+    Path("file").touch()
+    assert say("match", "tiny", "--out", "file") == (2, "contentcast: file is a file, not a folder\n")
+
+
 def test_a_pipe_as_an_input_is_refused() -> None:
     os.mkfifo("pipe.jsonl")
     result = CliRunner().invoke(app, ["match", "tiny", "--events", "pipe.jsonl", "--out", "out"], prog_name="contentcast")
     assert result.exit_code == 2
     assert "pipe.jsonl is a pipe, not a file" in result.stderr
+
+
+def test_an_empty_folder_and_a_symbolic_link_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("here").mkdir()
+    Path("disk/real").mkdir(parents=True)
+    Path("link").symlink_to("disk/real")
+    Path("new").symlink_to("disk/new")
+    for name in ("link", "link", "new"):
+        with appearing(Path(name)) as folder:
+            (folder / "table").touch()
+    assert all_files()[:6] == ["disk", "disk/new", "disk/new/table", "disk/real", "disk/real/table", "here"]
+    assert Path("link").is_symlink()
+    assert Path("new").is_symlink()
+    monkeypatch.chdir("here")
+    before = os.stat(".").st_ino
+    with appearing(Path(".")) as folder:
+        (folder / "table").touch()
+    assert all_files() == ["table"]
+    assert os.stat("../here").st_ino == os.stat(".").st_ino == before
+    assert [each.name for each in Path("..").iterdir() if each.name.startswith(".")] == []
 
 
 # --- what a killed process leaves
@@ -156,7 +209,7 @@ def test_ctrl_c_while_java_starts_leaves_no_java_and_says_nothing() -> None:
         wait_for(lambda: any("java" in each or "spark-submit" in each for each in processes(running.pid).values()))
         os.killpg(running.pid, signal.SIGINT)
         said = running.communicate(timeout=PATIENCE_S)
-        assert (running.returncode, *said) == (130, "", "")
+        assert (running.returncode, said[0], without_progress(said[1])) == (130, "", "")
         wait_for(lambda: not processes(running.pid))
         assert all_files() == ["run.toml", "tiny", "tiny/events.jsonl", "tiny/space.json", "tiny/subscriptions.csv"]
     finally:

@@ -11,6 +11,7 @@ import pytest
 
 from contentcast import progress_lines
 from contentcast.commands.shared.progress import progress
+from contentcast.model import Space
 from contentcast.progress_lines import lines
 from contentcast.simulation import faults
 
@@ -59,6 +60,23 @@ def test_the_main_job_has_a_line_for_every_step(tmp_path: Path) -> None:
     jobs = ["ingest", "match and deliver", "learn", *(f"route {each}" for each in protocols)]
     assert [each for each in steps if each in jobs] == jobs, ended.stderr
     assert steps[0] == "start Spark", ended.stderr
+
+
+def test_a_stream_has_lines_from_the_start_of_spark_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Space("trades", price="float").save("space.json")
+    Path("in").mkdir()
+    Path("in/1.jsonl").write_text('{"price": 1}\n')
+    Path("rules.txt").write_text("price < 2\n")
+    words = ["match", "--events", "in", "--rules", "rules.txt", "--space", "space.json", "--out", "out", "--stream", "--once"]
+    ended = subprocess.run(
+        [sys.executable, "-c", JOB, *words, "--master", "local[1]"], capture_output=True, text=True, timeout=400
+    )
+    assert ended.returncode == 0, ended.stderr
+    told = re.findall(r"contentcast: (.*) \(\d+ s\)\n", ended.stderr)
+    assert told[0] == "start Spark"
+    assert told[-1] == "stop Spark"
+    assert any(re.fullmatch(r"\d events, 0 bad records so far; Ctrl-C stops", each) for each in told), ended.stderr
 
 
 def test_stories_and_attacks_say_how_far_they_are_where_no_terminal_is(

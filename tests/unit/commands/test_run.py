@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,6 +21,7 @@ from typer.testing import CliRunner
 from contentcast.cli import EXAMPLES, app
 from contentcast.commands.run import EVENTS_AND_SUBSCRIPTIONS, Size
 from contentcast.commands.run_config import EXAMPLE, read_config
+from contentcast.model import ContentcastError
 from contentcast.pipeline import side_by_side
 from contentcast.pipeline.job import USUAL
 from contentcast.pipeline.side_by_side import SYSTEMS
@@ -57,6 +60,7 @@ def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSe
     monkeypatch.setattr(side_by_side, "SUBSCRIPTIONS", 100)  # the slowest system takes a minute for the job's own sample
     monkeypatch.setattr(side_by_side, "EVENTS", 400)
     said = works(*EXAMPLES["run"].split()[1:])
+    assert "…" not in said
     sample, _, everything = said.partition(" subscriptions:")
     assert sample.startswith("Routing by content (link-matching) takes ")
     for name in ("topics", *SYSTEMS):
@@ -72,6 +76,7 @@ def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSe
     assert exact[1:4] == [*bound[2:4], "1.000"]  # as many messages as there must be
     events, subscriptions = EVENTS_AND_SUBSCRIPTIONS[Size.SMALL]
     assert f"{events - 2:,} events (2 bad records in out/quarantine) met {subscriptions - 1:,} subscriptions (1 refused" in said
+    assert "delivered counts an event once for each subscriber." in said
     assert "The report is out/report.html." in said
     assert Path("out/report.html").exists()
     assert pq.read_table("out/routes/protocols.parquet")["protocol"].to_pylist() == list(USUAL)
@@ -100,7 +105,7 @@ def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
     works("workload", "market", "--events", "200", "--subscriptions", "60", "--out", "market")
     Path("feed").mkdir()
     Path("market/events.parquet").rename("feed/one.parquet")
-    Path("job.toml").write_text(EXAMPLE.replace("market/events.parquet", "feed").replace("market/out", "followed"))
+    Path("job.toml").write_text(BARE.replace("market/events.parquet", "feed").replace("market/out", "followed"))
     told = json.loads(works("run", "--config", "job.toml", "--stream", "--once", "--json"))
     assert (told["events"], told["pairs"]) == (200, read_deliveries(spark, "followed/matches").count())
     again = json.loads(works("run", "--config", "job.toml", "--stream", "--once", "--json"))
@@ -140,9 +145,15 @@ def test_a_wrong_file_is_said_in_one_line(text: str | None, complaint: str) -> N
     [
         (["--size", "small", "--config", "x"], "run: --size is of the made day, and --config has your own; leave one out"),
         (["--stream"], "run: --stream and --once go with --config"),
+        (["--memory", "4q"], "--memory takes a number and a unit, such as 512m or 4g, got '4q'"),
+        (["--memory", "100m"], "--memory 100m is too little: Spark needs 512m or more"),
+        (
+            ["--master", "sprk"],
+            "--master takes local[*] or local[4], spark://HOST:7077, yarn or k8s://https://HOST:PORT, got 'sprk'",
+        ),
         (["--protocol", "gossip"], "there is no protocol 'gossip'"),
         (["--out", "file"], "file is a file, not a folder"),
-        (["--out", "mine"], "mine was not made by contentcast run; choose another with --out, or replace it with --force"),
+        (["--out", "mine"], "mine holds diary.txt, which contentcast did not make; choose another folder with --out"),
     ],
 )
 def test_wrong_words_are_said_in_one_line(words: list[str], complaint: str) -> None:
@@ -153,11 +164,100 @@ def test_wrong_words_are_said_in_one_line(words: list[str], complaint: str) -> N
     assert Path("mine/diary.txt").read_text() == "mine"
 
 
-def test_missing_events_are_said_in_one_line(spark: SparkSession) -> None:
+STREAM, LIVE = ["--stream"], ["--stream", "--broker", "127.0.0.1:1"]
+BARE = re.sub("(?m)^(topology|entry) .*$", "", EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "complaint"),
+    [
+        (("events.parquet", "nowhere.parquet"), [], "there is no event file market/nowhere.parquet"),
+        (("market/space.json", "market/spce.json"), [], "there is no space file market/spce.json"),
+        (("subscriptions.parquet", "rules.csv"), [], "there is no subscription file market/rules.csv"),
+        (("tree:3x3", "lime:3"), [], "contentcast has no network 'lime:3'; did you mean 'line'?"),
+        (('"b1"', '"b99"'), [], "the network has no broker 'b99'; did you mean 'b9'?"),
+        (("# publisher", "publisher"), [], "publisher names a column and entry one broker for all events; say one of them"),
+        (
+            ("# to =", "to ="),
+            [],
+            "job.toml: the matches go to an address only with --stream; add it, or leave out to",
+        ),
+        (
+            ("# durable", "durable"),
+            [],
+            "job.toml: only --stream --broker URL uses a live broker; add both, or leave out durable",
+        ),
+        (("", ""), ["--seed", "3"], "run: --seed is of the made day, and --config has your own; leave one out"),
+        (("", ""), ["--once"], "run: --once goes with --stream"),
+        (
+            ('# jars = ["~/.cache/contentcast/jars/kafka"]', 'jars = ["nowhere"]'),
+            [],
+            "there are no packages of Spark at nowhere",
+        ),
+        (('# conf = ["spark.', 'conf = ["'), [], "--conf takes a setting of Spark, spark.NAME=VALUE, got 'sql."),
+        (("", ""), STREAM, "job.toml: with --stream nothing is routed; leave out topology, entry"),
+        (("# protocols", "protocols"), LIVE, "job.toml: with --stream nothing is routed; leave out topology, entry, protocols"),
+    ],
+)
+def test_what_is_wrong_is_told_before_spark_starts(
+    change: tuple[str, str], words: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("contentcast.spark.session"), "command_session", None)
     works("workload", "market", "--events", "10", "--subscriptions", "60", "--out", "market")
-    Path("job.toml").write_text(EXAMPLE.replace("market/events.parquet", "market/nowhere.parquet"))
-    assert fails("--config", "job.toml") == "there is no event file market/nowhere.parquet"
+    Path("job.toml").write_text(EXAMPLE.replace(*change))
+    assert fails("--config", "job.toml", *words).startswith(complaint)
     assert not list(Path("market").glob("*out*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([*STREAM, "--protocol", "flooding"], "run: --stream matches and delivers, and no more; leave out --protocol"),
+        ([*STREAM, "--steps", "--open"], "run: --stream matches and delivers, and no more; leave out --steps, --open"),
+        (
+            LIVE,
+            "job.toml: with --broker the events come from there, and the deliveries go back; leave out events",
+        ),
+    ],
+)
+def test_a_stream_refuses_what_it_does_not_do(words: list[str], complaint: str) -> None:
+    Path("job.toml").write_text(BARE)
+    assert fails("--config", "job.toml", *words) == complaint
+
+
+@pytest.mark.parametrize("more", [[], ["--broker", "127.0.0.1:1"]])
+def test_a_stream_is_not_forced_and_it_is_run_that_says_so(more: list[str]) -> None:
+    works("workload", "market", "--events", "10", "--subscriptions", "60", "--out", "market")
+    Path("job.toml").write_text(re.sub("(?m)^events .*$", "", BARE) if more else BARE)
+    Path("market/out").mkdir()
+    assert fails("--config", "job.toml", "--stream", *more, "--out", "market") == (
+        "market was not written by a stream; choose another folder"
+    )
+    Path("market/out/_stream").touch()
+    assert fails("--config", "job.toml", "--stream", *more, "--force") == (
+        "run: a stream goes on where it stopped; to start anew choose another folder, or remove this one"
+    )
+
+
+def test_a_job_has_the_packages_and_settings_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session is asked for with them; a stream with a live broker, too."""
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    def command_session(name: str, master: str, settings: dict[str, str]) -> None:
+        asked.append((master, settings))
+        raise ContentcastError("that is enough")
+
+    monkeypatch.setattr(import_module("contentcast.spark.session"), "command_session", command_session)
+    works("workload", "market", "--events", "10", "--subscriptions", "60", "--out", "market")
+    Path("a.jar").touch()
+    more = 'jars = ["a.jar"]\nconf = ["spark.x=1"]\nmaster = "local[3]"\n'
+    Path("job.toml").write_text(EXAMPLE + more)
+    assert fails("--config", "job.toml") == "that is enough"
+    Path("live.toml").write_text(re.sub("(?m)^events .*$", "", BARE) + more)
+    assert fails("--config", "live.toml", *LIVE, "--memory", "1g") == "that is enough"
+    memory = {"spark.driver.memory": "1g", "spark.executor.memory": "1g"}
+    jars = {"spark.jars": str(Path("a.jar").absolute()), "spark.x": "1"}
+    assert asked == [("local[3]", jars), ("local[3]", memory | jars)]
 
 
 def test_paths_start_from_the_folder_of_the_file() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pyarrow as pa
+from rich.console import Console
 
+from contentcast.commands.run import _side_by_side
 from contentcast.model import Space
 from contentcast.network.named import topology
-from contentcast.pipeline.side_by_side import HEADINGS, SideBySide, as_topics, shown
+from contentcast.pipeline.side_by_side import HEADINGS, NARROW_HEADINGS, SideBySide, as_topics, shown
 from contentcast.spark.route_facts import Totals
 
 TRADES = Space("trades", symbol="string", exchange="string", price="float")
@@ -52,5 +56,16 @@ def test_one_sentence_says_what_routing_by_content_saves() -> None:
     assert rows["topics"]["unwanted"] == 40
     assert rows["link-matching"]["bytes"] == 5_000
     assert all(len(each) == len(HEADINGS) for each in shown(found.rows()))
+    assert [each.replace("-\n", "").replace("\n", " ") for each in NARROW_HEADINGS] == list(HEADINGS[: len(NARROW_HEADINGS)])
     without = SideBySide({name: each for name, each in totals.items() if name != "topics"}, "", 10, 100)
     assert without.sentence() == "Routing by content (link-matching) takes 5 % of the messages of broadcast."
+
+
+def test_the_table_fits_a_terminal_of_eighty_columns() -> None:
+    """With the longest name of a system, and numbers as wide as they get."""
+    totals = {name: cost(name, 76_123, 999) for name in ("flooding", "summaries-side-by-side")}
+    told = io.StringIO()
+    Console(file=told, width=80).print(_side_by_side(SideBySide(totals, "", 2_000, 500)))
+    assert "…" not in told.getvalue()
+    for heading in ("messages", "broad-", "topics", "wanted", "event", "broker", "p99"):
+        assert f" {heading} " in told.getvalue()

@@ -8,6 +8,7 @@ from typing import Any, Final
 import typer
 
 from contentcast.model.errors import counted
+from contentcast.speed import per_second, shown_speed
 
 NOTHING_USABLE: Final = 1
 MATCHES, QUARANTINE, REFUSED, COUNTS = "matches", "quarantine", "refused", "counts"
@@ -24,7 +25,7 @@ def totals_of(
         "bad predicates": refused,
         "pairs": pairs,
         "seconds": round(took, 3),
-        "events/s": round(events / took) if took else 0,
+        "events/s": per_second(events, took),
         "out": out,
         "to": to,
     }
@@ -41,7 +42,7 @@ def summary(totals: dict[str, Any], out: Path | None) -> str:
         found = counted(totals["pairs"], "pair") + (f" in {out / MATCHES}" if out else "")
     return (
         f"{counted(totals['events'], 'event')}{said_bad} met {counted(totals['subscriptions'], 'subscription')}{said_refused}: "
-        f"{found}, {totals['events/s']:,} events/s."
+        f"{found}, {shown_speed(totals['events/s'])} events/s."
     )
 
 
@@ -56,13 +57,3 @@ def tell_counts(counts: Any) -> None:
     """The matches of each rule, the most wanted first, on standard error."""
     for row in counts.sort_by([("matches", "descending"), (counts.column_names[0], "ascending")]).to_pylist():
         typer.echo(f"{row['matches']:>12,}  {row['subscription']}", err=True)
-
-
-def write_table(table: Any, folder: Path) -> None:
-    """One file, which takes the place of the one before."""
-    import pyarrow.parquet as pq
-
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f".{folder.name}.part"
-    pq.write_table(table, part)
-    part.replace(folder / "part-0.parquet")

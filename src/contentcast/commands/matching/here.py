@@ -14,11 +14,13 @@ from typing import Any, Final
 import pyarrow as pa
 import typer
 
-from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, REFUSED, totals_of, write_table
+from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, REFUSED, totals_of
 from contentcast.commands.matching.inputs import Inputs
+from contentcast.commands.shared.option_words import as_options
 from contentcast.commands.shared.progress import progress
 from contentcast.files.appearing import appearing
 from contentcast.files.deliveries import DeliveryFolder
+from contentcast.files.made_folders import write_table
 from contentcast.files.match import Matching, Rules
 from contentcast.files.open_events import open_events
 from contentcast.files.subscription_table import FileTable
@@ -45,10 +47,8 @@ def into_folder(matching: Matching, out: Path) -> dict[str, Any]:
         matches, aside = DeliveryFolder(unfinished / MATCHES, matching.schema), [BAD.empty_table()]
         for piece in _watched(matching):
             matches.write(piece)
-            if bad := matching.take_bad():
-                aside.append(pa.Table.from_batches([bad_table(bad)]))
-        if bad := matching.take_bad():
-            aside.append(pa.Table.from_batches([bad_table(bad)]))
+            aside += _set_aside(matching)
+        aside += _set_aside(matching)
         matches.close()
         write_table(pa.concat_tables(aside), unfinished / QUARANTINE)
         write_table(matching.rules.refused, unfinished / REFUSED)
@@ -56,33 +56,41 @@ def into_folder(matching: Matching, out: Path) -> dict[str, Any]:
     return _totals(matching, perf_counter() - started, str(out))
 
 
+def _set_aside(matching: Matching) -> list[pa.Table]:
+    found = [*matching.take_bad(), *matching.take_left_out()]
+    return [pa.Table.from_batches([bad_table(found)])] if found else []
+
+
 def to_stdout(matching: Matching) -> dict[str, Any]:
     """One JSON object for each match: the attributes that the event carries, and the rule's columns."""
     import msgspec
 
-    started, encoder, told = perf_counter(), msgspec.json.Encoder(), 0
+    started, encoder, bad, left_out = perf_counter(), msgspec.json.Encoder(), 0, 0
     _tell_refused(matching, MOST_TOLD)
     for piece in _watched(matching):
         rows = [{name: value for name, value in row.items() if value is not None} for row in piece.to_pylist()]
         sys.stdout.buffer.write(encoder.encode_lines(rows))
         sys.stdout.buffer.flush()
-        told = _tell(matching.take_bad(), told)
-    told = _tell(matching.take_bad(), told)
-    if told > MOST_TOLD:
-        typer.echo(f"contentcast: ... and {told - MOST_TOLD:,} more bad records; --out FOLDER keeps them all", err=True)
+        bad = _tell(matching.take_bad(), bad, "a bad record")
+        left_out = _tell(matching.take_left_out(), left_out, "left out")
+    bad = _tell(matching.take_bad(), bad, "a bad record")
+    left_out = _tell(matching.take_left_out(), left_out, "left out")
+    for told, what in ((bad, "bad records"), (left_out, "attributes left out")):
+        if told > MOST_TOLD:
+            typer.echo(f"contentcast: ... and {told - MOST_TOLD:,} more {what}; --out FOLDER keeps them all", err=True)
     return _totals(matching, perf_counter() - started, None)
 
 
 def _tell_refused(matching: Matching, most: int) -> None:
     for row in matching.rules.refused.slice(0, most).to_pylist():
         named = "a rule" if row["subscription"] is None else f"rule {row['subscription']}"
-        typer.echo(f"contentcast: {named} is refused: {row['reason'].splitlines()[0]}", err=True)
+        typer.echo(f"contentcast: {named} is refused: {as_options(row['reason'].splitlines()[0])}", err=True)
 
 
-def _tell(bad: list[Bad], told: int) -> int:
+def _tell(bad: list[Bad], told: int, what: str) -> int:
     for each in bad[: max(0, MOST_TOLD - told)]:
         where = f"attribute {each.attribute}: " if each.attribute else ""
-        typer.echo(f"contentcast: a bad record: {where}{each.reason}, in {each.record[:200]}", err=True)
+        typer.echo(f"contentcast: {what}: {where}{as_options(each.reason)}, in {each.record[:200]}", err=True)
     return told + len(bad)
 
 

@@ -13,19 +13,25 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from time import perf_counter, sleep
+from threading import Event
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, REFUSED, totals_of, write_table
+from contentcast.commands.matching.account import COUNTS, MATCHES, QUARANTINE, REFUSED, totals_of
 from contentcast.commands.matching.inputs import Inputs
 from contentcast.commands.shared.failures import told_in_one_line
+from contentcast.commands.shared.interrupts import interruptible
+from contentcast.commands.shared.option_words import as_options
 from contentcast.commands.shared.outputs import check_shared
 from contentcast.commands.shared.overheard import leave_out, overhearing
-from contentcast.commands.shared.settings import spark_settings
-from contentcast.model import ContentcastError, How, Space
+from contentcast.commands.shared.progress import tasks_of
+from contentcast.commands.shared.settings import Where
+from contentcast.files.made_folders import STREAM, write_table
+from contentcast.model import How, Space
 from contentcast.model.events.event_files import STDIN
-from contentcast.progress_lines import lines, say
+from contentcast.progress_lines import lines_without_terminal, say
 
 if TYPE_CHECKING:
     from contentcast.spark import Prepared
@@ -33,21 +39,16 @@ if TYPE_CHECKING:
 SparkSession: TypeAlias = Any
 """This module does not import pyspark: only contentcast.spark does."""
 
-STREAM = "_stream"
-"""In a folder that a stream writes, from its first moment on: one that was killed while it started can be started again."""
-LOOK_EVERY_S, TICK_S = 0.5, 0.1
+LOOK_EVERY_S = 0.5
 REFUSED_TOLD = 5
 """Refused rules that a running stream tells when its table changes; the table `refused` has them all."""
 
 
-@dataclass(frozen=True)
-class Where:
-    """Where Spark runs, and with what."""
+@dataclass
+class Now:
+    """What the command is doing, for the line that tells it now and then."""
 
-    master: str = "local[*]"
-    memory: str | None = None
-    jars: list[str] = field(default_factory=list)
-    conf: list[str] = field(default_factory=list)
+    text: str
 
 
 @dataclass(frozen=True)
@@ -66,29 +67,25 @@ class Wanted:
 
 def match_on_spark(wanted: Wanted, where: Where, *, stream: bool = False, once: bool = False) -> dict[str, Any]:
     """The totals, when all is done or the stream was stopped."""
-    with told_in_one_line(), _on_disk(wanted.inputs) as on_disk:
+    now = Now("start Spark")
+    with told_in_one_line(), _on_disk(wanted.inputs) as on_disk, lines_without_terminal(lambda: now.text):
+        from contentcast.spark.session import command_session
+
         settings = _settings(on_disk, wanted.to, where)
-        with overhearing(_spark(where.master, settings)) as running:
+        with overhearing(command_session("contentcast match", where.master, settings)) as running:
+            now.text = "read the rules"
             check_shared(running, on_disk.files, wanted.out)
-            job = _Job(running, replace(wanted, inputs=on_disk))
-            return job.follow(once) if stream else job.run()
-
-
-def check_stream_out(out: Path, force: bool) -> None:
-    """A stream goes on in the folder that it wrote, and in no other that holds something."""
-    if force:
-        raise ContentcastError(
-            "match: a stream goes on where it stopped; to start anew choose another folder, or remove this one"
-        )
-    if not (out / STREAM).exists() and not (out / MATCHES / "_contentcast" / "stream").exists():
-        raise ContentcastError(f"{out} was not written by a stream; choose another folder")
+            job = _Job(running, replace(wanted, inputs=on_disk), now)
+            totals = job.follow(once) if stream else job.run()
+            now.text = "stop Spark"
+        return totals
 
 
 def _settings(inputs: Inputs, to: str | None, where: Where) -> dict[str, str]:
     from contentcast.spark.outside.addresses import address, settings_for
 
     named = [address(each) for each in (*inputs.events, inputs.subscriptions, *([to] if to else []))]
-    return settings_for(named) | spark_settings(where.memory, where.jars, where.conf)
+    return settings_for(named) | where.settings
 
 
 @contextmanager
@@ -104,34 +101,18 @@ def _on_disk(inputs: Inputs) -> Iterator[Inputs]:
         yield Inputs(events, inputs.subscriptions, inputs.space)
 
 
-@contextmanager
-def _spark(master: str, settings: dict[str, str]) -> Iterator[SparkSession]:
-    """A session of this command's own, or the one that already runs."""
-    from contentcast.spark import session
-    from contentcast.spark.session import is_running, quiet_loggers
-
-    before = is_running()
-    running = session("contentcast match", master=master, **settings)
-    try:
-        with quiet_loggers():
-            yield running
-    finally:
-        if not before:
-            running.stop()
-
-
 # --- the work
 
 
 class _Job:
-    def __init__(self, spark: SparkSession, wanted: Wanted) -> None:
+    def __init__(self, spark: SparkSession, wanted: Wanted, now: Now) -> None:
         from contentcast.commands.shared.compiled import have_compiled
         from contentcast.spark import prepare
         from contentcast.spark.outside.places import rules_at
         from contentcast.warming.parts import INDEX
 
         have_compiled(INDEX)
-        self.spark, self.wanted, self.space, self.to = spark, wanted, wanted.space, wanted.to
+        self.spark, self.wanted, self.space, self.to, self.now = spark, wanted, wanted.space, wanted.to, now
         self.out = wanted.out.absolute()  # Java keeps the folder it was started in
         rules = rules_at(wanted.inputs.subscriptions)
         self.prepared: Prepared = prepare(rules, wanted.space, id=wanted.id, predicate=wanted.predicate)
@@ -155,18 +136,18 @@ class _Job:
         matches = matching(events, self.prepared, self.space)
         with appearing(self.out) as unfinished:
             started = perf_counter()
-            _while_watched(self.spark, "matching", lambda: deliver_to(matches, self.to, unfinished / MATCHES))
+            _while_watched(self.spark, self.now, "matching", lambda: deliver_to(matches, self.to, unfinished / MATCHES))
             took = perf_counter() - started
             bad = events.tally.bad.value
             write_table(self.prepared.refused(), unfinished / REFUSED)
             if bad:  # the records are read once more, which a clean table is spared
                 aside = events.quarantine
-                _while_watched(self.spark, "setting aside", lambda: aside.write.parquet(str(unfinished / QUARANTINE)))
+                _while_watched(self.spark, self.now, "setting aside", lambda: aside.write.parquet(str(unfinished / QUARANTINE)))
             else:
                 write_table(BAD.empty_table(), unfinished / QUARANTINE)
             pairs = _rows_in(unfinished / MATCHES)
             if self.to is None:
-                _while_watched(self.spark, "counting", lambda: self._write_counts(unfinished))
+                _while_watched(self.spark, self.now, "counting", lambda: self._write_counts(unfinished))
         return self._totals(events.tally, pairs, took)
 
     def follow(self, once: bool) -> dict[str, Any]:
@@ -196,24 +177,21 @@ class _Job:
         return self._totals(events.tally, _rows_in(self.out / MATCHES) - before, perf_counter() - started)
 
     def _wait(self, queries: list[Any], tally: Any) -> None:
-        from threading import Event
-
-        from rich.console import Console
-
         version, stopped, told = self.prepared.version, Event(), set[str]()
         # Not as an exception: it would come in the middle of a call to Java, and Spark's own handler fails the micro-batch.
         before = signal.signal(signal.SIGINT, lambda number, frame: stopped.set())
         try:
-            with Console(stderr=True).status(f"following {', '.join(self.wanted.inputs.events)}; Ctrl-C stops") as status:
+            self.now.text = f"following {', '.join(self.wanted.inputs.events)}; Ctrl-C stops"
+            with _status(self.now) as tell:
                 while not stopped.wait(LOOK_EVERY_S) and any(query.isActive for query in queries):
-                    status.update(f"{tally.events.value:,} events, {tally.bad.value:,} bad records so far; Ctrl-C stops")
+                    tell(f"{tally.events.value:,} events, {tally.bad.value:,} bad records so far; Ctrl-C stops")
                     if (now := self.prepared.current.read_text()) != version:
                         version = now
                         self._tell_changed(replace(self.prepared, version=version))
                     for seen, reason in list(self.prepared.unusable.items()):
                         if seen not in told:
                             told.add(seen)
-                            say(reason.splitlines()[0])
+                            say(as_options(reason.splitlines()[0]))
         finally:
             signal.signal(signal.SIGINT, before)
         if stopped.is_set():
@@ -233,7 +211,7 @@ class _Job:
         are = "is" if refused.num_rows == 1 else "are"
         say(f"the rules have changed; {refused.num_rows:,} of them {are} refused, see {self.wanted.out / REFUSED}")
         for row in refused.slice(0, REFUSED_TOLD).to_pylist():
-            say(f"rule {row['subscription']}: {row['reason'].splitlines()[0]}")
+            say(f"rule {row['subscription']}: {as_options(row['reason'].splitlines()[0])}")
 
     def _write_counts(self, folder: Path) -> None:
         """How many events each rule got, those that got none included; by Spark, which has as much memory as it needs."""
@@ -267,49 +245,24 @@ def _rows_in(folder: Path) -> int:
     return sum(int(pq.read_metadata(each).num_rows) for each in files)
 
 
-def _while_watched(spark: SparkSession, what: str, work: Callable[[], object]) -> None:
-    """Does the work in a thread of its own, with a bar of Spark's tasks on stderr if somebody looks at it.
+def _while_watched(spark: SparkSession, now: Now, what: str, work: Callable[[], object]) -> None:
+    """Does the work, with a bar of Spark's tasks on stderr if somebody looks at it. Ctrl-C cancels the tasks."""
+    tracker = spark.sparkContext.statusTracker()
 
-    Ctrl-C is a flag here: as an exception it would come in the middle of a call to Java, and be told with a traceback.
-    """
-    from concurrent.futures import ThreadPoolExecutor
-    from threading import Event
+    def until_stopped(stopped: Event) -> None:
+        work()
+        if stopped.is_set():
+            raise KeyboardInterrupt
 
-    stopped, context = Event(), spark.sparkContext
-    before = signal.signal(signal.SIGINT, lambda number, frame: stopped.set())
-    try:
-        with ThreadPoolExecutor(1) as pool, _bar(what) as show:
-            running = pool.submit(work)
-            while not running.done() and not stopped.wait(TICK_S):
-                stages = [info for stage in context.statusTracker().getActiveStageIds() if (info := _stage(context, stage))]
-                show(sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages))
-            if stopped.is_set():
-                leave_out()
-                context.setLogLevel("OFF")  # what is cancelled has errors to tell; of a Java that was up before us
-                while not running.done():
-                    context.cancelAllJobs()
-                    sleep(TICK_S)
-                raise KeyboardInterrupt
-            running.result()
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _stage(context: Any, number: int) -> Any:
-    return context.statusTracker().getStageInfo(number)
+    with _bar(what, now) as show:
+        interruptible(spark, until_stopped, lambda: show(*tasks_of(tracker)))
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
+def _bar(what: str, now: Now) -> Iterator[Callable[[int, int], None]]:
+    now.text = what
     if not sys.stderr.isatty():
-        now = 0, 0
-
-        def note(done: int, total: int) -> None:
-            nonlocal now
-            now = done, total
-
-        with lines(lambda: f"{what}: {now[0]} of {now[1]} tasks" if now[1] else what):
-            yield note
+        yield partial(_tell_tasks, now, what)
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -317,3 +270,23 @@ def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def _tell_tasks(now: Now, what: str, done: int, total: int) -> None:
+    now.text = f"{what}: {done} of {total} tasks" if total else what
+
+
+@contextmanager
+def _status(now: Now) -> Iterator[Callable[[str], None]]:
+    """Of a stream: one line that changes, where a terminal is."""
+
+    def tell(text: str) -> None:
+        now.text = text
+
+    if not sys.stderr.isatty():
+        yield tell
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(now.text) as status:
+        yield status.update

@@ -23,7 +23,11 @@ _UNREADABLE: Final = re.compile(
 _NO_MEMORY: Final = re.compile(
     r"OutOfMemoryError|\bMemoryError\b|Java heap space|GC overhead limit|ArrowMemoryError|malloc of size"
 )
-_NO_MASTER: Final = re.compile(r"All masters are unresponsive|Could not parse Master URL|Failed to connect to")
+# A session that nobody answers ends as "stopped" too, but while it is made, and what else was wrong stands in the log alone.
+_NO_MASTER: Final = re.compile(
+    r"All masters are unresponsive|Could not parse Master URL|Failed to connect to"
+    r"|calling None\.org\.apache\.spark\.sql\.\S*SparkSession\.\s*:[^\n]*stopped SparkContext"
+)
 _GIVEN_UP: Final = re.compile(r"Master removed our application|Cannot call methods on a stopped SparkContext")
 _NO_PACKAGE: Final = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _NO_PYTHON: Final = re.compile(r'Cannot run program "(?P<python>[^"]+)".*No such file')
@@ -89,10 +93,10 @@ def _cause(said: str) -> str | None:
         return f"a worker has no {python['python']}; name a Python of the workers: PYSPARK_PYTHON=python3"
     if other := _OTHER_PYTHON.search(said):
         return f"{other['what'].rstrip()} Name another Python of the workers in PYSPARK_PYTHON"
-    if _GIVEN_UP.search(said):
-        return "Spark's master gave the job up: its executors do not start, or it was ended; the workers' logs say why"
     if _NO_MASTER.search(said):
         return "Spark's master cannot be reached; see --master (local[*] needs none)"
+    if _GIVEN_UP.search(said):
+        return "Spark's master gave the job up: its executors do not start, or it was ended; the workers' logs say why"
     return None
 
 

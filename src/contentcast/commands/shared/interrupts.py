@@ -14,12 +14,16 @@ from typing import Any, Final, TypeVar
 
 from contentcast.commands.shared.overheard import leave_out
 
+LOOK_EVERY_S: Final = 0.1
 CANCEL_EVERY_S: Final = 0.3
 Result = TypeVar("Result")
 
 
-def interruptible(spark: Any, work: Callable[[Event], Result]) -> Result:
-    """What `work(stopped)` returns or raises. It looks at `stopped` between its steps; Spark's jobs are cancelled for it."""
+def interruptible(spark: Any, work: Callable[[Event], Result], look: Callable[[], None] = lambda: None) -> Result:
+    """What `work(stopped)` returns or raises. It looks at `stopped` between its steps; Spark's jobs are cancelled for it.
+
+    `look` is called now and then while the work goes on.
+    """
     if current_thread() is not main_thread():
         return work(Event())
     stopped = Event()
@@ -37,7 +41,8 @@ def interruptible(spark: Any, work: Callable[[Event], Result]) -> Result:
         working = Thread(target=run, name="job")
         working.start()
         while working.is_alive() and not stopped.is_set():
-            working.join(CANCEL_EVERY_S)
+            working.join(LOOK_EVERY_S)
+            look()
         if working.is_alive():
             leave_out()
             spark.sparkContext.setLogLevel("OFF")  # of a Java that was up before us

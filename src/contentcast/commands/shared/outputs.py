@@ -1,6 +1,6 @@
 """Where a command may write: never over, around or inside what it reads.
 
-`--force` replaces a folder as a whole, and with it all that is in it.
+`--force` replaces a folder as a whole, so an input must not be in it. Which folders it may replace: `files.made_folders`.
 Rule: paths are compared as they are once symbolic links are followed, before anything is started.
 """
 

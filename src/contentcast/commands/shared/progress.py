@@ -5,8 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from contentcast.progress_lines import lines
+
+
+def tasks_of(tracker: Any) -> tuple[int, int]:
+    """Of Spark: the tasks that are done, and all, of the stages that run."""
+    stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
+    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
 
 
 @contextmanager

@@ -120,17 +120,6 @@ def start(
     return cluster
 
 
-def add_worker(cluster: Cluster, cores: int = 1, memory: str = "1g") -> Cluster:
-    """One more, as an operator adds one for another that died."""
-    folder, home = Path(cluster.folder), shim(find_java())
-    one = _worker(folder, 1 + len(cluster.workers), cluster.url, cores, memory, home)
-    grown = Cluster(cluster.folder, cluster.url, cluster.page, cluster.master, [*cluster.workers, one])
-    _write(grown)
-    before = {each["id"] for each in cluster.alive()}
-    _until(lambda: {each["id"] for each in grown.alive()} - before, [one], "the worker did not come up")
-    return grown
-
-
 def read(folder: Path) -> Cluster | None:
     """What was started from this folder, None if nothing."""
     try:

@@ -31,7 +31,8 @@ from pyspark.sql.types import LongType, StructType
 
 from contentcast.model.errors import ContentcastError, nearest
 from contentcast.spark.delivery.manifest import has_manifest, needs_manifest, read_attempts, replace_all, write_attempt
-from contentcast.spark.subscriptions.indexes import QUERY_ID, tell_versions
+from contentcast.spark.subscriptions.following import followed_by, tell_versions
+from contentcast.spark.subscriptions.indexes import QUERY_ID, Prepared
 
 OURS: Final = "_contentcast"
 """Spark's readers pass over names that begin with an underscore."""
@@ -126,7 +127,8 @@ def deliver(
         raise ContentcastError("a stream goes on where it stopped; to start it anew remove the folder, or choose another")
     _describe(folder, StructType([*matches.schema.fields]).add(BATCH, LongType()))
     place = str(checkpoint) if checkpoint is not None else f"{folder.path}/{OURS}/checkpoint"
-    writer = matches.writeStream.foreachBatch(_each_batch(folder, partitions, order)).option("checkpointLocation", place)
+    write_batch = _each_batch(folder, partitions, order, followed_by(matches))
+    writer = matches.writeStream.foreachBatch(write_batch).option("checkpointLocation", place)
     return (writer.trigger(**trigger) if trigger else writer).start()
 
 
@@ -174,7 +176,9 @@ def _deliver_batch(matches: DataFrame, folder: Folder, partitions: list[str], or
 # --- a stream
 
 
-def _each_batch(folder: Folder, partitions: list[str], order: list[str]) -> Callable[[DataFrame, int], None]:
+def _each_batch(
+    folder: Folder, partitions: list[str], order: list[str], tables: Sequence[Prepared]
+) -> Callable[[DataFrame, int], None]:
     owned: list[bool] = []
 
     def write_batch(rows: DataFrame, number: int) -> None:
@@ -184,12 +188,12 @@ def _each_batch(folder: Folder, partitions: list[str], order: list[str]) -> Call
             folder.delete(f"{OURS}/unfinished")
             owned.append(True)
         if needs_manifest(folder.path):
-            tell_versions(spark)
+            tell_versions(spark, tables)
             return write_attempt(folder, f"{number:012d}", lambda path: _write(rows, path, partitions, order))
         place = f"{BATCH}={number:012d}"
         if folder.exists(place):
             return None  # written before the stream was killed, which had not yet been noted
-        tell_versions(spark)
+        tell_versions(spark, tables)
         unfinished = f"{OURS}/unfinished/{number}-{uuid4().hex}"
         _write(rows, f"{folder.path}/{unfinished}", partitions, order)
         if not folder.rename(unfinished, place):

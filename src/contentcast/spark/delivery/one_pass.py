@@ -18,7 +18,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 from uuid import uuid4
 
 import numpy as np
@@ -30,6 +29,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StructType
 
+from contentcast.files.deliveries import broker_folder, named_brokers
 from contentcast.network.topology import Topology
 from contentcast.spark.arrow_map import map_arrow
 from contentcast.spark.delivery.deliver import BROKER, OURS, SUBSCRIBER
@@ -117,7 +117,8 @@ def _coded(mapped: Mapped, added: pa.Schema, name: str, every: pa.Array) -> tupl
     """The values of a column in their order (None last), and which of them each row has; None alone without the column."""
     if name not in added.names or not len(every):
         return [None], np.zeros(len(every), np.int64)
-    encoded = mapped.column(name, every).cast(pa.string()).dictionary_encode(null_encoding="encode")
+    column = mapped.column(name, every).cast(pa.string())
+    encoded = (named_brokers(column) if name == BROKER else column).dictionary_encode(null_encoding="encode")
     names = encoded.dictionary.to_pylist()
     order = sorted(range(len(names)), key=lambda at: (names[at] is None, names[at] or ""))
     place = np.empty(len(names), np.int64)
@@ -189,8 +190,7 @@ class _Files:
     def _place(self, broker: int) -> Path:
         if not self._by_broker:
             return self._folder
-        named = self._order.brokers[broker]
-        return self._folder / f"{BROKER}={'__HIVE_DEFAULT_PARTITION__' if named is None else quote(named, safe='')}"
+        return self._folder / broker_folder(self._order.brokers[broker])
 
     def __enter__(self) -> _Files:
         return self

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -31,7 +31,8 @@ from pyspark.sql.types import StructType
 
 from contentcast.model.errors import ContentcastError
 from contentcast.spark.outside.addresses import Topic
-from contentcast.spark.subscriptions.indexes import QUERY_ID, tell_versions
+from contentcast.spark.subscriptions.following import followed_by, tell_versions
+from contentcast.spark.subscriptions.indexes import QUERY_ID, Prepared
 from contentcast.spark.subscriptions.tables import ID
 
 SERVERS: Final = "kafka.bootstrap.servers"
@@ -64,11 +65,12 @@ def deliver_to_topic(
     if not matches.isStreaming:
         _write_attempt(matches, f"{uuid4().hex}/0", topic, key)
         return None
-    writer = matches.writeStream.foreachBatch(_each_batch(topic, key)).option("checkpointLocation", checkpoint)
+    write_batch = _each_batch(topic, key, followed_by(matches))
+    writer = matches.writeStream.foreachBatch(write_batch).option("checkpointLocation", checkpoint)
     return (writer.trigger(**trigger) if trigger else writer).start()
 
 
-def _each_batch(topic: Topic, key: str) -> Callable[[DataFrame, int], None]:
+def _each_batch(topic: Topic, key: str, tables: Sequence[Prepared]) -> Callable[[DataFrame, int], None]:
     looked: list[bool] = []
 
     def write_batch(rows: DataFrame, number: int) -> None:
@@ -78,7 +80,7 @@ def _each_batch(topic: Topic, key: str) -> Callable[[DataFrame, int], None]:
             looked.append(True)
             if batch in _committed(spark, topic):
                 return
-        tell_versions(spark)
+        tell_versions(spark, tables)
         _write_attempt(rows, batch, topic, key)
 
     return write_batch

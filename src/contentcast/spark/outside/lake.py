@@ -10,7 +10,7 @@ Rule: what differs between the two formats is in this file and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +20,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from contentcast.model.errors import ContentcastError
 from contentcast.spark.outside.addresses import LakeTable
-from contentcast.spark.subscriptions.indexes import QUERY_ID, tell_versions
+from contentcast.spark.subscriptions.following import followed_by, tell_versions
+from contentcast.spark.subscriptions.indexes import QUERY_ID, Prepared
 
 AS_OF: Final = "versionAsOf"
 WRITTEN: Final = "contentcast-batch"
@@ -55,15 +56,16 @@ def deliver_to_table(
     if not matches.isStreaming:
         _append(matches, table, {})
         return None
-    writer = matches.writeStream.foreachBatch(_each_batch(table)).option("checkpointLocation", checkpoint)
+    write_batch = _each_batch(table, followed_by(matches))
+    writer = matches.writeStream.foreachBatch(write_batch).option("checkpointLocation", checkpoint)
     return (writer.trigger(**trigger) if trigger else writer).start()
 
 
-def _each_batch(table: LakeTable) -> Callable[[DataFrame, int], None]:
+def _each_batch(table: LakeTable, tables: Sequence[Prepared]) -> Callable[[DataFrame, int], None]:
     def write_batch(rows: DataFrame, number: int) -> None:
         spark = rows.sparkSession
         stream = str(spark.sparkContext.getLocalProperty(QUERY_ID))
-        tell_versions(spark)
+        tell_versions(spark, tables)
         if table.format == "delta":
             _append(rows, table, {"txnAppId": stream, "txnVersion": str(number)})
         elif not _has_batch(spark, table, f"{stream}/{number}"):

@@ -52,8 +52,8 @@ def build(space: Space, shards: Shards, checked: Checked, path: Callable[[str], 
 def file_columns(shards: Shards, checked: Checked, errors: dict[int, ContentcastError], path: Callable[[str], Path]) -> int:
     """All files but the indexes, the description last; returns how many rows were refused."""
     refused_rows = checked.refuse(errors)
-    write_table(path("columns"), checked.columns)
-    write_table(path("refused"), refused_rows)
+    write_arrow(checked.columns, path("columns"))
+    write_arrow(refused_rows, path("refused"))
     _describe(path("about"), About(shards))
     return int(refused_rows.num_rows)
 
@@ -61,7 +61,7 @@ def file_columns(shards: Shards, checked: Checked, errors: dict[int, Contentcast
 def file_index(index: cc.MatchIndex, path: Callable[[str], Path]) -> None:
     """The files of an index that somebody else built; it has ids and no columns."""
     index.save(path("index-0"))
-    write_table(path("refused"), REFUSED.empty_table())
+    write_arrow(REFUSED.empty_table(), path("refused"))
     _describe(path("about"), About(by_row=False))
 
 
@@ -73,7 +73,7 @@ def _describe(path: Path, about: About) -> None:
     replace_file(path, lambda part: part.write_bytes(msgspec.json.encode(about)))
 
 
-def write_table(path: Path, table: pa.Table) -> None:
+def write_arrow(table: pa.Table, path: Path) -> None:
     def write(part: Path) -> None:
         with pa.ipc.new_file(part, table.schema) as file:
             file.write_table(table)

@@ -25,7 +25,7 @@ from contentcast.model.errors import ContentcastError
 from contentcast.model.space import Space
 from contentcast.spark.cluster.probe import check_shared
 from contentcast.spark.cluster.room import limit_of_workers
-from contentcast.spark.subscriptions.building import file_columns, replace_file, write_table
+from contentcast.spark.subscriptions.building import file_columns, replace_file, write_arrow
 from contentcast.spark.subscriptions.shards import ONE, Ints, Shards, split_block, take_rows
 from contentcast.spark.subscriptions.tables import Checked
 
@@ -53,7 +53,7 @@ def build_on_workers(spark: SparkSession, space: Space, shards: Shards, checked:
     starts = range(0, count, size)
     texts = pa.table({"text": checked.texts})
     try:
-        write_table(path("texts"), texts)
+        write_arrow(texts, path("texts"))
         refused = context.parallelize(starts, len(starts)).mapPartitions(partial(_read, space, shards, path, size)).collect()
         numbers = range(shards.count)
         job = context.parallelize(numbers, len(numbers)).mapPartitions(partial(_build, space, list(starts), path))

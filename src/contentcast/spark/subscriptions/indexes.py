@@ -283,18 +283,6 @@ def _check_space(theirs: Space, space: Space) -> None:
         raise ContentcastError(f"subscriptions over {theirs.name} do not fit the space {space.name}")
 
 
-FOLLOWED: Final[dict[str, Prepared]] = {}
-"""The tables that streams of this driver follow."""
-
-
-def tell_versions(spark: SparkSession) -> None:
-    """Before a micro-batch: what has changed is built, and the jobs of this thread are told which version to take."""
-    for prepared in list(FOLLOWED.values()):
-        version = prepared.latest()
-        prepared.ship(spark, version)
-        spark.sparkContext.setLocalProperty(prepared.told_as, version)
-
-
 def _on_this_machine(spark: SparkSession) -> bool:
     master = str(spark.sparkContext.master)
     return master.startswith("local") and not master.startswith("local-cluster")
