@@ -11,12 +11,13 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, overload
+from typing import Any, Literal, overload
 
+from contentcast.live.client.asking import Asking
 from contentcast.live.client.conversation import GREETING_S, OnChange
-from contentcast.live.client.durable import DurableSubscription, OnMissed, Place
+from contentcast.live.client.durable import DurableSubscription, OnMissed
+from contentcast.live.client.message_size import MANY, text_parts
 from contentcast.live.client.publishing import Receipt, as_batch
-from contentcast.live.client.receiving import Receiving
 from contentcast.live.client.subscribing import (
     MOST_WAITING,
     Batches,
@@ -31,14 +32,10 @@ from contentcast.model import ContentcastError, Space
 from contentcast.wire import Message
 from contentcast.wire.client import (
     Advertise,
-    Ask,
     Spaces,
     Subscribe,
     Withdraw,
 )
-
-MANY: Final = 50_000
-"""Subscriptions in one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Advertised:
     predicate: str
 
 
-class Client(Receiving):
+class Client(Asking):
     """Made by `connect`."""
 
     def __init__(
@@ -73,21 +70,10 @@ class Client(Receiving):
             on_change=on_change,
             most_waiting=most_waiting,
         )
-        self._spaces: dict[str, Space] = {}
-        self._given: str | Space | None = None
-        """The last space that a program named, and which one that is: events one by one are of the same space."""
-        self._found: Space
-        self._declared: dict[str, Space] = {}
         self._advertised: dict[int, Advertised] = {}
         self._next_number = 1
 
-    # --- the five verbs, and declare
-
-    async def declare(self, space: Space) -> Space:
-        """Makes the space known to the network, or adds attributes to it; the space as it is now."""
-        answer = await self._request(lambda number: Spaces.of([space], number))
-        self._declared[space.name] = space
-        return self._learn(answer)[space.name]
+    # --- the five verbs
 
     async def subscribe(
         self,
@@ -147,23 +133,27 @@ class Client(Receiving):
         except BaseException:
             self._many.remove(made)
             made.end()
+            if made.ids and self._closed is None:  # parts of it are in force
+                asyncio.ensure_future(self._withdraw_many(made)).add_done_callback(self._said_again)
             raise
         return made
 
     async def unsubscribe_many(self, subscriptions: Subscriptions) -> None:
         if subscriptions in self._many:
             self._many.remove(subscriptions)
-            numbers = tuple(range(subscriptions.first, subscriptions.end_number))
-            await self._request(lambda number: Withdraw(number, "subscriptions", numbers))
+            await self._withdraw_many(subscriptions)
         await subscriptions.finish()
 
+    async def _withdraw_many(self, subscriptions: Subscriptions) -> None:
+        for begin in range(subscriptions.first, subscriptions.end_number, MANY):
+            numbers = tuple(range(begin, min(begin + MANY, subscriptions.end_number)))
+            await self._request(lambda number, numbers=numbers: Withdraw(number, "subscriptions", numbers))  # type: ignore[misc]
+
     async def _subscribe_many(self, made: Subscriptions) -> None:
-        ids: list[int] = []
-        for begin in range(0, len(made.predicates), MANY):
-            texts = tuple(made.predicates[begin : begin + MANY])
-            numbers = tuple(range(made.first + begin, made.first + begin + len(texts)))
-            ids += (await self._ask_for(made.space, numbers, texts, made.on_slow))["ids"]
-        made.ids = ids
+        made.ids = ids = []
+        for begin, end in text_parts(made.predicates, self._publishing.most_bytes):
+            numbers = tuple(range(made.first + begin, made.first + end))
+            ids += (await self._ask_for(made.space, numbers, tuple(made.predicates[begin:end]), made.on_slow))["ids"]
 
     async def change(self, subscription: Subscription, predicate: str) -> None:
         before, subscription.predicate = subscription.predicate, predicate
@@ -267,27 +257,6 @@ class Client(Receiving):
         if self._advertised.pop(advertised.number, None) is not None:
             await self._request(lambda number: Withdraw(number, "advertisements", (advertised.number,)))
 
-    # --- looking
-
-    async def space(self, name: str) -> Space:
-        """The space of this name, as it is declared now."""
-        return self._learn(await self._request(lambda number: Ask(number, "spaces", {"names": [name]})))[name]
-
-    async def spaces(self) -> dict[str, Space]:
-        return self._learn(await self._request(lambda number: Ask(number, "spaces")))
-
-    async def place(self, durable: str) -> Place:
-        """Where the durable subscription of this name stands; nobody's place is taken."""
-        return Place(**await self.ask("durable", name=durable))
-
-    async def acknowledge(self, durable: str, upto: int) -> Place:
-        """The durable subscription of this name is done with all numbers up to this one, whoever is there for it."""
-        return Place(**await self.ask("durable", name=durable, acknowledge=upto))
-
-    async def ask(self, what: str, **document: Any) -> dict[str, Any]:
-        """What the broker says of itself: `state`, `why`."""
-        return await self._request(lambda number: Ask(number, what, document))
-
     # --- opening and closing
 
     async def close(self) -> None:
@@ -323,7 +292,7 @@ class Client(Receiving):
         if self._declared:
             self._background(lambda number: Spaces.of(self._declared.values(), number))
         asked = {
-            number for message, _ in self._requests.values() if isinstance(message, Subscribe) for number in message.numbers
+            number for each in self._requests.values() if isinstance(each.message, Subscribe) for number in each.message.numbers
         }
         for each in self._subscriptions.values():
             if each.number not in asked:
@@ -332,8 +301,8 @@ class Client(Receiving):
             asyncio.ensure_future(self._subscribe_many(many)).add_done_callback(self._said_again)
         for made in self._advertised.values():
             self._background(lambda number, made=made: Advertise(number, made.space, made.number, made.predicate))  # type: ignore[misc]
-        for message, _ in list(self._requests.values()):
-            self._send(message)
+        for request in list(self._requests.values()):
+            self._send_request(request)
         self._publishing.resend()
 
     def _background(self, make: Callable[[int], Message]) -> None:
@@ -367,22 +336,3 @@ class Client(Receiving):
         self, space: str, numbers: tuple[int, ...], texts: tuple[str, ...], on_slow: str, durable: str = "", after: int = -1
     ) -> dict[str, Any]:
         return await self._request(lambda number: Subscribe(number, space, numbers, texts, on_slow, durable, after))
-
-    async def _space(self, space: str | Space) -> Space:
-        found = self._spaces.get(space if isinstance(space, str) else space.name)
-        if space is self._given and found is self._found:
-            return self._found
-        if found is None or (isinstance(space, Space) and not found.extends(space)):
-            found = await (self.space(space) if isinstance(space, str) else self.declare(space))
-        self._given, self._found = space, found
-        return found
-
-    async def _space_name(self, space: str | Space) -> str:
-        return space if isinstance(space, str) else (await self._space(space)).name
-
-    def _learn(self, answer: Mapping[str, Any]) -> dict[str, Space]:
-        found = {each.name: each for each in (Space.from_dict(each) for each in answer["spaces"])}
-        for space in found.values():
-            self._versions.declare(space)
-        self._spaces.update(found)
-        return found
