@@ -29,6 +29,7 @@ from contentcast.live.client.subscribing import (
 from contentcast.live.errors import NotConnected
 from contentcast.live.settings.address import Address
 from contentcast.model import ContentcastError, Space
+from contentcast.model.errors import counted
 from contentcast.wire import Message
 from contentcast.wire.client import (
     Advertise,
@@ -227,8 +228,9 @@ class Client(Asking):
         """A dict, a list of dicts, an `EventBatch`, Arrow or pandas.
 
         Returns the receipt when the broker has accepted it. With `wait=False` it returns a future of the receipt as soon as
-        the broker's window has room; `flush` waits for all of them. `keep_ids`: the events of an `EventBatch` keep its ids
-        (needs the right `gateway`); the broker gives ids to all others. With a `publisher` and its ascending `number`, events
+        the broker's window has room; `flush` waits for all of them. A refusal is told by the future,
+        or else by `flush` or the end of the client. `keep_ids`: the events of an `EventBatch` keep its ids (needs the right
+        `gateway`); the broker gives ids to all others. With a `publisher` and its ascending `number`, events
         that were accepted under it before, by any client, are not published again.
         """
         self._check_open()
@@ -242,7 +244,7 @@ class Client(Asking):
         return await future if wait else future
 
     async def flush(self) -> None:
-        """Everything that was published so far is accepted; raises if some of it was refused meanwhile."""
+        """Everything that was published so far is accepted; raises a refusal of `wait=False` whose future nobody looked at."""
         self._check_open()
         await self._publishing.flush()
 
@@ -260,12 +262,23 @@ class Client(Asking):
     # --- opening and closing
 
     async def close(self) -> None:
-        """What was published is accepted first, and what has come is handed over."""
+        """What was published is accepted first, and what has come is handed over.
+
+        Raises, when it is closed, what was not accepted of `wait=False` and whose future nobody looked at.
+        """
+        await self._close()
+        self._publishing.raise_refused()
+
+    async def _close(self) -> None:
         if self._closed is None and self.is_connected:
             self._publishing.send_gathered()
-            with suppress(ContentcastError, TimeoutError):
+            with suppress(TimeoutError):
                 async with asyncio.timeout(GREETING_S):
-                    await self.flush()
+                    await self._publishing.settled()
+        if self._closed is None and len(self._publishing):
+            lost = counted(len(self._publishing), "event")
+            where = self.broker if self.is_connected else f"{self.broker}, which is away,"
+            self._publishing.give_up(NotConnected(f"the client was closed before broker {where} had accepted {lost}"))
         for each in self._subscriptions.values():
             if isinstance(each, DurableSubscription):
                 each.forget_waiting()
@@ -280,12 +293,15 @@ class Client(Asking):
         await asyncio.gather(*(each.finish() for each in self._inboxes()))
         self._subscriptions.clear()
         self._many.clear()
+        await asyncio.sleep(0)  # who waits for a receipt is told first
 
     async def __aenter__(self) -> Client:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self._close()
+        if kind is None:  # another error that is on its way says more
+            self._publishing.raise_refused()
 
     def _say_again(self) -> None:
         """Everything that the broker must know, in the order in which one thing needs the other."""

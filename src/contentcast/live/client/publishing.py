@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from contentcast.live.client.message_size import PART_BYTES, TooLarge, fits, framed
+from contentcast.live.client.promises import Promise, Refusals
 from contentcast.model import ContentcastError, EventBatch, EventError, Space
 from contentcast.wire.client import PASSING, Done, Post
 from contentcast.wire.framing import MOST_PAYLOAD_BYTES
@@ -54,8 +55,8 @@ class Sent:
     waiting: list[Waiting]
 
 
-Waiting: TypeAlias = tuple["asyncio.Future[Receipt]", int, bool]
-"""A receipt to come, the number of its events, and whether the program waits for it; if not, `flush` raises a refusal."""
+Waiting: TypeAlias = tuple["asyncio.Future[Receipt]", int]
+"""A receipt to come, and the number of its events."""
 
 
 class Publishing:
@@ -80,8 +81,7 @@ class Publishing:
         """Those of `_gathered` for this space."""
         self._room = asyncio.Event()
         self._room.set()
-        self._refused: BaseException | None = None
-        """The first refusal of an event for whose receipt nobody waits: `flush` raises it."""
+        self._refusals = Refusals()
 
     def __len__(self) -> int:
         """Events that were published and not accepted yet."""
@@ -92,10 +92,10 @@ class Publishing:
     async def one(self, space: Space, event: Mapping[str, Any], wait: bool) -> asyncio.Future[Receipt]:
         """One event, with all others of this wake-up."""
         await self._wait_for_room()
-        future: asyncio.Future[Receipt] = self._loop.create_future()
+        future = self._future(wait)
         if space is not self._space:  # a space takes its time to be found by its hash
             self._space, self._entries = space, self._gathered.setdefault(space, [])
-        self._entries.append((event, (future, 1, wait)))
+        self._entries.append((event, (future, 1)))
         self._gathered_count += 1
         for value in event.values():  # only what is long is measured: it is what makes a message too large
             if value.__class__ in LONG:
@@ -110,7 +110,7 @@ class Publishing:
     async def many(self, batch: EventBatch, wait: bool, keep_ids: bool = False) -> asyncio.Future[Receipt]:
         """A batch; the receipt comes when its last part was accepted, or one was refused."""
         self.send_gathered()
-        last: asyncio.Future[Receipt] = self._loop.create_future()
+        last = self._future(wait)
         size = max(1, batch.records.nbytes // max(1, len(batch)))
         rows = max(1, min(MOST_ROWS, PART_BYTES // size))
         for begin in range(0, len(batch), rows):
@@ -120,7 +120,7 @@ class Publishing:
                 break
             is_last = begin + rows >= len(batch)
             try:
-                self._post_in_parts(part, (last, len(batch) if is_last else 0, wait), keep_ids)
+                self._post_in_parts(part, (last, len(batch) if is_last else 0), keep_ids)
             except ContentcastError:
                 last.cancel()  # this call says what is wrong
                 raise
@@ -136,20 +136,28 @@ class Publishing:
             raise ContentcastError(f"a publisher has a name that does not begin with {PASSING}, and numbers from 1 on")
         self.send_gathered()
         await self._wait_for_room()
-        future: asyncio.Future[Receipt] = self._loop.create_future()
+        future = self._future(wait)
         if (publisher, number) in self._under_way:
             raise ContentcastError(f"batch {number} of the publisher {publisher!r} is under way already")
-        self._post(batch, [(future, len(batch), wait)], keep_ids, publisher, number)
+        self._post(batch, [(future, len(batch))], keep_ids, publisher, number)
         return future
 
     async def flush(self) -> None:
-        """All is accepted; raises the first refusal that nobody has waited for."""
+        """All is accepted; raises the first refusal that nobody has looked at."""
+        await self.settled()
+        self.raise_refused()
+
+    async def settled(self) -> None:
+        """All is accepted or refused."""
         while len(self):
             self._room.clear()
             await self._room.wait()
-        if self._refused is not None:
-            reason, self._refused = self._refused, None
-            raise reason
+
+    def raise_refused(self) -> None:
+        self._refusals.raise_first()
+
+    def _future(self, wait: bool) -> asyncio.Future[Receipt]:
+        return self._loop.create_future() if wait else Promise(loop=self._loop)
 
     async def _wait_for_room(self) -> None:
         while self._events + self._gathered_count >= self.window_events or self._bytes >= self.window_bytes:
@@ -198,8 +206,7 @@ class Publishing:
             half = len(batch) // 2
             if not half:
                 raise
-            future, _, wait = waiting
-            self._post_in_parts(batch.slice(0, half), (future, 0, wait), keep_ids)
+            self._post_in_parts(batch.slice(0, half), (waiting[0], 0), keep_ids)
             self._post_in_parts(batch.slice(half), waiting, keep_ids)
 
     def _post(
@@ -242,7 +249,7 @@ class Publishing:
             self._settle(sent)
             stands_at = position if key[1] == done.request else 0
             of_one = Receipt(1, duplicate, stands_at)
-            for future, count, _ in sent.waiting:
+            for future, count in sent.waiting:
                 if count and not future.done():
                     future.set_result(of_one if count == 1 else Receipt(count, duplicate, stands_at))
 
@@ -254,13 +261,12 @@ class Publishing:
                 self._fail(each, reason)
 
     def _fail(self, waiting: Waiting, reason: Exception) -> None:
-        future, _, is_awaited = waiting
+        future, _ = waiting
         if future.done():
             return
         future.set_exception(reason)
-        if not is_awaited:
-            future.exception()  # asyncio complains of one that nobody has looked at
-            self._refused = self._refused or reason
+        if isinstance(future, Promise):
+            self._refusals.note(future)
 
     def _settle(self, sent: Sent) -> None:
         self._events -= sent.count
