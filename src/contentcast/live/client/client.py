@@ -340,7 +340,7 @@ class Client(Asking):
         answer = await self._ask_for(*asked, -1 if durable is None else durable.received)
         (chosen.id,) = answer["ids"]
         if durable is not None:
-            self._home = self.broker
+            self._keep_to_this_broker()
             durable.holds_at, durable.lacking = tuple(answer["holds_at"]), tuple(answer["lacking"])
             if durable.acknowledged > answer["after"]:
                 self.acknowledge_later(durable.number, durable.acknowledged)

@@ -107,6 +107,9 @@ class Conversation(ABC):
         self._publishing = Publishing(publisher, self._send_post, self._turns.want, self._turns.flush)
         self._home = ""
         """The broker that keeps this client's durable subscriptions, or what it has published: no other one will do."""
+        self._home_at: Address | None = None
+        self._at: Address | None = None
+        """The address of the connection that there is, or was last."""
         self._is_kept = False
         """Does this broker keep what it accepts?"""
         self._current: Connection | None = None
@@ -164,6 +167,11 @@ class Conversation(ABC):
         for address in self._addresses:
             try:
                 return await self._greet(address)
+            except LiveError as refusal:
+                if not self._home or address == self._home_at:
+                    raise
+                self._refusal = None  # whoever is there, it is not the broker that this client waits for
+                reasons.append(f"{address}: {refusal}")
             except OSError as reason:
                 said = reason.strerror or str(reason)
                 reasons.append(f"{address}: {said}")
@@ -178,18 +186,21 @@ class Conversation(ABC):
             return Connection(self, self._turns, dialled=True, most_bytes=MOST_MESSAGE_BYTES)
 
         connection = await dial(address, make, self._tls)
-        connection.send(Hello("client", self.name, token=self._token, key=self._key))
         try:
+            connection.send(Hello("client", self.name, token=self._token, key=self._key))
             async with asyncio.timeout(GREETING_S):
                 welcome = await self._welcome
-        except TimeoutError:
+            if self._home and welcome.name != self._home:
+                raise ConnectionError(
+                    f"{welcome.name} does not keep what this client has published or subscribes to; {self._home} does"
+                )
+        except BaseException as reason:
+            self._current = None  # its end is not the end of the connection that is tried next
             connection.abort()
-            raise TimeoutError(f"it does not say who it is within {GREETING_S:g} s") from None
-        if self._home and welcome.name != self._home:
-            connection.close()
-            raise ConnectionError(
-                f"{welcome.name} does not keep what this client has published or subscribes to; {self._home} does"
-            )
+            if isinstance(reason, TimeoutError):
+                raise TimeoutError(f"it does not say who it is within {GREETING_S:g} s") from None
+            raise
+        self._at = address
         self.broker, self._is_kept = welcome.name, welcome.protocol.endswith(DURABLY)
         self._publishing.window_events = max(1, welcome.window_events)
         self._publishing.window_bytes = max(1, welcome.window_bytes)
@@ -240,6 +251,9 @@ class Conversation(ABC):
         if self._on_change is not None:
             self._on_change(what, about)
 
+    def _keep_to_this_broker(self) -> None:
+        self._home, self._home_at = self.broker, self._at
+
     # --- requests
 
     async def _request(self, make: Callable[[int], Message]) -> dict[str, Any]:
@@ -277,7 +291,7 @@ class Conversation(ABC):
         """
         if self._connection is not None and self._connection.is_open:
             if self._is_kept:
-                self._home = self.broker
+                self._keep_to_this_broker()
             self._connection.name_spaces([sent.space])
             self._connection.send_frame(sent.framed)
 
