@@ -148,7 +148,7 @@ class Client(Asking):
     async def _withdraw_many(self, subscriptions: Subscriptions) -> None:
         for begin in range(subscriptions.first, subscriptions.end_number, MANY):
             numbers = tuple(range(begin, min(begin + MANY, subscriptions.end_number)))
-            await self._request(lambda number, numbers=numbers: Withdraw(number, "subscriptions", numbers))  # type: ignore[misc]
+            await self._take_back(lambda number, numbers=numbers: Withdraw(number, "subscriptions", numbers))  # type: ignore[misc]
 
     async def _subscribe_many(self, made: Subscriptions) -> None:
         made.ids = ids = []
@@ -165,21 +165,28 @@ class Client(Asking):
             raise
 
     async def unsubscribe(self, subscription: Subscription | str | Iterable[Subscription]) -> None:
-        """It ends; a durable one for good, with all that waits for it. A text is the name of a durable one."""
+        """It ends; a durable one for good, with all that waits for it, as soon as its broker is there to hear it.
+
+        A text is the name of a durable one.
+        """
         if isinstance(subscription, str):
             await self._request(lambda number: Withdraw(number, "subscriptions", (), (subscription,)))
             return
         gone = [subscription] if isinstance(subscription, Subscription) else list(subscription)
-        numbers = tuple(each.number for each in gone if self._subscriptions.pop(each.number, None) is not None)
-        if numbers and self._closed is None:
-            await self._request(lambda number: Withdraw(number, "subscriptions", numbers))
+        there = [each for each in gone if self._subscriptions.pop(each.number, None) is not None]
+        names = tuple(each.durable for each in there if each.durable)
+        numbers = tuple(each.number for each in there if not each.durable)
+        if names and self._closed is None:  # by their names, because another connection knows no numbers
+            await self._request(lambda number: Withdraw(number, "subscriptions", (), names))
+        if numbers:
+            await self._take_back(lambda number: Withdraw(number, "subscriptions", numbers))
         for each in gone:
             await each.finish()
 
     async def leave(self, subscription: DurableSubscription) -> None:
         if self._subscriptions.pop(subscription.number, None) is not None and self._closed is None:
             self._send_acknowledged()
-            await self._request(lambda number: Withdraw(number, "presence", (subscription.number,)))
+            await self._take_back(lambda number: Withdraw(number, "presence", (subscription.number,)))
         subscription.forget_waiting()
         await subscription.finish()
 
@@ -257,7 +264,7 @@ class Client(Asking):
 
     async def unadvertise(self, advertised: Advertised) -> None:
         if self._advertised.pop(advertised.number, None) is not None:
-            await self._request(lambda number: Withdraw(number, "advertisements", (advertised.number,)))
+            await self._take_back(lambda number: Withdraw(number, "advertisements", (advertised.number,)))
 
     # --- opening and closing
 

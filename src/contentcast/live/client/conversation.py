@@ -63,6 +63,8 @@ class Request:
     message: Message
     framed: bytes
     answer: asyncio.Future[dict[str, Any]]
+    ends_with_connection: bool
+    """A broker that hears of this client anew need not be told."""
 
 
 class Conversation(ABC):
@@ -225,6 +227,9 @@ class Conversation(ABC):
             if self._refusal is not None or not self._reconnect:
                 self._end(self._refusal or NotConnected(f"the connection to {self.broker} was lost", "lost"))
                 return
+            for request in self._requests.values():
+                if request.ends_with_connection and not request.answer.done():
+                    request.answer.set_result({})
             self._tell("lost", self.broker)
             if self._home and len(self._addresses) > 1:
                 self._tell("waiting", f"for {self._home}, which keeps what this client has published or subscribes to")
@@ -256,12 +261,18 @@ class Conversation(ABC):
 
     # --- requests
 
-    async def _request(self, make: Callable[[int], Message]) -> dict[str, Any]:
+    async def _take_back(self, make: Callable[[int], Message]) -> None:
+        """A request to forget something, of which the next connection knows nothing anyway."""
+        if self._closed is None and self.is_connected:
+            await self._request(make, ends_with_connection=True)
+
+    async def _request(self, make: Callable[[int], Message], ends_with_connection: bool = False) -> dict[str, Any]:
         self._check_open()
         number = self._next_request
         self._next_request += 1
         message = make(number)
-        request = Request(message, framed(message, self._publishing.most_bytes), self._loop.create_future())
+        written = framed(message, self._publishing.most_bytes)
+        request = Request(message, written, self._loop.create_future(), ends_with_connection)
         self._requests[number] = request
         self._publishing.send_gathered()
         self._send_request(request)
