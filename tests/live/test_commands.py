@@ -227,3 +227,28 @@ def test_top_goes_on_when_a_broker_goes(start: Any) -> None:
             await until(lambda: '{"broker": "a"' in top.said()[seen:])
 
     told()
+
+
+def test_top_shows_those_that_are_up_and_names_the_one_that_is_down(start: Any) -> None:
+    down = "contentcast://127.0.0.1:1"
+
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            up = str((await net.broker("a")).addresses[0])
+            read = start("top", "--once", "--json", "--broker", f"{down},{up}")
+            assert await read.ended() == 0, read.complained()
+            gone, state = map(json.loads, read.said().splitlines())
+            assert (gone["url"], state["broker"]) == (down, "a")
+            assert "no broker answers" in gone["problem"]
+            seen = start("top", "--once", "--broker", f"{down},{up}")
+            assert await seen.ended() == 0, seen.complained()
+            assert f"{down}: no broker answers" in seen.said()
+            assert "published/s" in seen.said()
+        nobody = start("top", "--once", "--broker", f"{down},127.0.0.1:2")
+        assert await nobody.ended() == 2
+        assert nobody.said() == ""
+        assert "127.0.0.1:1" in nobody.complained()
+        assert "127.0.0.1:2" in nobody.complained()
+
+    told()
