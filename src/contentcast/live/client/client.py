@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 
 from contentcast.live.client.asking import Asking
 from contentcast.live.client.conversation import GREETING_S, OnChange
-from contentcast.live.client.durable import DurableSubscription, OnMissed
+from contentcast.live.client.durable import DurableSubscription, OnMissed, check_wanted
 from contentcast.live.client.message_size import MANY, text_parts
 from contentcast.live.client.publishing import Receipt, as_batch
 from contentcast.live.client.subscribing import (
@@ -94,6 +94,7 @@ class Client(Asking):
         `durable`: a name under which the broker keeps it, also while nobody is there for it; see `DurableSubscription` for
         `after`. What the program is done with is acknowledged by itself, or with `acknowledge=False` by the program.
         """
+        check_wanted(durable, after, on_slow)
         name = await self._space_name(space)
         subscription: Subscription
         if durable:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from contentcast.live.client.subscribing import Deliver, Subscription
 from contentcast.live.errors import LiveError
-from contentcast.model import EventBatch
+from contentcast.model import ContentcastError, EventBatch
 
 if TYPE_CHECKING:
     from contentcast.live.client.client import Client
@@ -48,6 +48,16 @@ class Place(NamedTuple):
 
 
 OnMissed = Callable[[Missed], object]
+
+
+def check_wanted(durable: str, after: int | None, on_slow: str) -> None:
+    """What would mean nothing is refused."""
+    if after is not None and not durable:
+        raise ContentcastError("after= is the number of an event of a durable subscription; add durable=NAME")
+    if after is not None and after < 0:
+        raise ContentcastError(f"after= is the number of the last event that you have, 0 if you have none; got {after}")
+    if on_slow and durable:
+        raise ContentcastError("on_slow= is for what is not durable: what a durable subscriber has not taken waits on disk")
 
 
 class DurableSubscription(Subscription):
