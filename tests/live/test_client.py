@@ -142,6 +142,25 @@ async def test_errors_arrive_where_the_mistake_was_made() -> None:
             await cc.connect("contentcast://127.0.0.1:1")
 
 
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"after": 10}, "add durable=NAME"),
+        ({"durable": "desk-7", "after": -5}, "0 if you have none; got -5"),
+        ({"durable": "desk-7", "on_slow": "skip"}, "on_slow= is for what is not durable"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(options: dict[str, Any], complaint: str) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            _, subscriber = await one_broker(net)
+            with pytest.raises(cc.ContentcastError, match=complaint):
+                await subscriber.subscribe("trades", **options)
+
+    told()
+
+
 @story
 async def test_advertisements_come_and_go() -> None:
     async with Net() as net:

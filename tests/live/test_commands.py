@@ -227,3 +227,77 @@ def test_top_goes_on_when_a_broker_goes(start: Any) -> None:
             await until(lambda: '{"broker": "a"' in top.said()[seen:])
 
     told()
+
+
+def test_top_shows_those_that_are_up_and_names_the_one_that_is_down(start: Any) -> None:
+    down = "contentcast://127.0.0.1:1"
+
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            up = str((await net.broker("a")).addresses[0])
+            read = start("top", "--once", "--json", "--broker", f"{down},{up}")
+            assert await read.ended() == 0, read.complained()
+            gone, state = map(json.loads, read.said().splitlines())
+            assert (gone["url"], state["broker"]) == (down, "a")
+            assert "no broker answers" in gone["problem"]
+            seen = start("top", "--once", "--broker", f"{down},{up}")
+            assert await seen.ended() == 0, seen.complained()
+            assert f"{down}: no broker answers" in seen.said()
+            assert "published/s" in seen.said()
+        nobody = start("top", "--once", "--broker", f"{down},127.0.0.1:2")
+        assert await nobody.ended() == 2
+        assert nobody.said() == ""
+        assert "127.0.0.1:1" in nobody.complained()
+        assert "127.0.0.1:2" in nobody.complained()
+
+    told()
+
+
+def test_a_subscriber_says_by_which_id_one_asks_why(start: Any) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a, publisher = await net.alone()
+            url = str(a.addresses[0])
+            subscriber = start("subscribe", "trades", "price < 120", "--broker", url, "--count", "1")
+            await until(lambda: "subscribed to trades where price < 120 (subscription " in subscriber.complained())
+            id = re.findall(r"\(subscription (\d+)\)", subscriber.complained())[0]
+            why = start("why", "trades", "--subscription", id, "--event", '{"price": 121.0}', "--broker", url)
+            assert await why.ended() == 1, why.complained()
+            assert "wants price < 120.0" in why.said()
+            await publisher.publish("trades", {"price": 119.0})
+            assert await subscriber.ended() == 0
+
+    told()
+
+
+def test_an_id_that_no_subscription_can_have_is_refused() -> None:
+    told = CliRunner().invoke(app, ["why", "trades", "--subscription", "9" * 20, "--event", "{}"])
+    complaint = f"contentcast: --subscription is an id from 0 to 9223372036854775807, got {'9' * 20}\n"
+    assert (told.exit_code, told.stderr) == (2, complaint)
+
+
+def test_the_end_of_a_durable_subscription_that_is_not_there_is_no_success(start: Any, tmp_path: Path) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a = await net.broker("a", data=tmp_path / "a")
+            client = await net.client(a)
+            await client.subscribe(cc.Space("trades", price="float"), durable="desk-7", deliver=print)
+            words = ["subscribe", "trades", "--end", "--broker", str(a.addresses[0]), "--durable"]
+            misspelt, right = start(*words, "desk7"), start(*words, "desk-7")
+            assert await misspelt.ended() == 2
+            assert misspelt.complained() == "contentcast: broker a keeps no durable subscription 'desk7'; none has ended\n"
+            assert await right.ended() == 0
+            assert right.said() == "the durable subscription desk-7 has ended\n"
+
+    told()
+
+
+def test_what_means_nothing_to_a_durable_subscription_is_refused() -> None:
+    told = CliRunner().invoke(app, ["subscribe", "trades", "--durable", "desk-7", "--on-slow", "foo"])
+    assert (told.exit_code, told.stderr) == (
+        2,
+        "contentcast: --on-slow is for what is not durable: what a durable subscriber has not taken waits on disk\n",
+    )

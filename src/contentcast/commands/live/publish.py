@@ -36,6 +36,11 @@ TOLD: Final = 10
 """Of the events that are set aside, so many are told one by one."""
 TELL_EVERY_S: Final = 5.0
 PART: Final = 10_000
+NUMBERED_BYTES: Final = 8 * 2**20
+"""What the events of one numbered batch take together at most.
+
+A constant, because the same file must be cut in the same way every time. It is half of what a broker accepts by default.
+"""
 
 
 def publish(
@@ -125,7 +130,8 @@ async def _publish(
             made = f"{space}.toml"
             look = f"contentcast space {' '.join(files)} --name {space} --out {made}"
             raise ContentcastError(f"{reason} (`{look}` makes one by looking; then --declare {made})") from None
-        async for batch in _batches(files, known, 0 if sent else rate, how):
+        batches = _batches(files, known, rate, how) if sent is None else _numbered_batches(files, known, how)
+        async for batch in batches:
             for each in batch.rejected:
                 if (rejected := rejected + 1) <= TOLD:
                     typer.echo(f"contentcast: {each}", err=True)
@@ -171,6 +177,26 @@ def _parts(events: Any, part: int) -> Iterator[Any]:
     """What was rejected goes with the first part."""
     for begin in range(0, max(1, len(events)), part):
         yield replace(events.slice(begin, part), rejected=events.rejected if not begin else ())
+
+
+async def _numbered_batches(files: list[str], space: Any, how: How) -> AsyncIterator[Any]:
+    """Parts that are the same every time, and that a broker accepts: each has a number, and must stay one message."""
+    import numpy as np
+
+    from contentcast.model import read_events
+    from contentcast.model.events.event_files import expand
+    from contentcast.wire.encodings.sizes import event_bytes
+
+    for path in expand(files):
+        events = read_events(path, space, **how)
+        upto = np.cumsum(event_bytes(events))
+        begin = taken = 0
+        while begin < max(1, len(events)):
+            fitting = int(np.searchsorted(upto, taken + NUMBERED_BYTES, "right"))
+            end = max(begin + 1, min(begin + PART, fitting))
+            yield replace(events.slice(begin, end - begin), rejected=events.rejected if not begin else ())
+            begin = end
+            taken = int(upto[begin - 1]) if len(upto) else 0
 
 
 async def _from_stdin(space: Any, how: How) -> AsyncIterator[Any]:

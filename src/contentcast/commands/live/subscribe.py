@@ -50,10 +50,12 @@ def subscribe(
     key: Key = None,
     as_json: Annotated[bool, typer.Option("--json", help="Each line says the space, the number and the event.")] = False,
 ) -> None:
-    """Print events that match, as JSON lines, until Ctrl-C."""
+    """Print events that match, as JSON lines, until Ctrl-C. Standard error says the id of the subscription, for `why`."""
     options = connection_options(name, token, authority, certificate, key)
     if not durable and (end or after is not None):
         raise ContentcastError("--after and --end are for a durable subscription; add --durable NAME")
+    if durable and on_slow:
+        raise ContentcastError("--on-slow is for what is not durable: what a durable subscriber has not taken waits on disk")
     if end:
         run_loop(_end(broker, durable, options))
         return
@@ -64,8 +66,17 @@ def subscribe(
 
 async def _end(broker: str, durable: str, options: dict[str, Any]) -> None:
     from contentcast.live.client import connect
+    from contentcast.live.errors import LiveError
 
     async with connect(broker, on_change=tell_changes, **options) as client:
+        try:
+            await client.place(durable)
+        except LiveError as reason:
+            if reason.code != "no-durable":
+                raise
+            raise ContentcastError(
+                f"broker {client.broker} keeps no durable subscription {durable!r}; none has ended"
+            ) from None
         await client.unsubscribe(durable)
     typer.echo(f"the durable subscription {durable} has ended")
 
@@ -111,7 +122,8 @@ async def _subscribe(
                 subscription = batches.subscription
                 assert subscription is not None
                 durable = subscription if isinstance(subscription, DurableSubscription) else None
-                typer.echo(f"contentcast: subscribed to {space} where {subscription.narrowed or predicate}", err=True)
+                wants = f"{space} where {subscription.narrowed or predicate}"
+                typer.echo(f"contentcast: subscribed to {wants} (subscription {subscription.id})", err=True)
                 if durable is not None and durable.lacking:
                     missing = ", ".join(durable.lacking)
                     typer.echo(

@@ -37,7 +37,10 @@ def top(
     key: Key = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the state of each broker as a line of JSON.")] = False,
 ) -> None:
-    """Look at running brokers: rates, links, clients, backlog and slow consumers. Several addresses: all of them."""
+    """Look at running brokers: rates, links, clients, backlog and slow consumers. Several addresses: all of them.
+
+    Those that cannot be reached are named. If none can, the exit code is 2.
+    """
     run_loop(_look(broker.split(","), every, once, as_json, connection_options("", token, authority, certificate, key)))
 
 
@@ -51,9 +54,8 @@ async def _look(urls: list[str], every: float, once: bool, as_json: bool, option
     watcher = Watcher(urls, name="top", **options)
     try:
         looks = await watcher.look(GIVE_UP_S)
-        for each in looks:
-            if each.problem:
-                raise ContentcastError(each.problem)
+        if all(each.problem for each in looks):
+            raise ContentcastError("\n".join(dict.fromkeys(each.problem for each in looks)))
         if as_json:
             while True:
                 for each in looks:
@@ -64,7 +66,7 @@ async def _look(urls: list[str], every: float, once: bool, as_json: bool, option
                 looks = await watcher.look()
         console = Console()
         if once:
-            console.print(*(_picture(each.state, None) for each in looks if each.state is not None), sep="\n")
+            console.print(*(_shown(each, None, once) for each in looks), sep="\n")
             return
         before = {each.url: each.state for each in looks}
         with Live(Group(*(_shown(each, None) for each in looks)), console=console, auto_refresh=False) as live:
@@ -77,11 +79,11 @@ async def _look(urls: list[str], every: float, once: bool, as_json: bool, option
         await watcher.close()
 
 
-def _shown(look: Look, before: Mapping[str, Any] | None) -> Any:
+def _shown(look: Look, before: Mapping[str, Any] | None, once: bool = False) -> Any:
     from rich.text import Text
 
     if look.problem or look.state is None:
-        return Text(f"\n  {look.name or look.url}: {look.problem}; trying again\n")
+        return Text(f"\n  {look.name or look.url}: {look.problem}{'' if once else '; trying again'}\n")
     return _picture(look.state, before)
 
 

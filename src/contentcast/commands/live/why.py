@@ -28,6 +28,7 @@ from contentcast.commands.live.options import (
 from contentcast.commands.live.why_past import ARRIVES, LEFT_OUT, NO_MATCH, NOT_REACHED, UNKNOWN, WAITS, lines_of_past, outcome
 from contentcast.model import ContentcastError
 
+MOST_ID: Final = 2**63 - 1
 SAID: Final = {
     ARRIVES: "it arrives",
     NO_MATCH: "it does not match",
@@ -62,6 +63,9 @@ def why(
     Exit code 0: it arrives; 1: no match; 3: no way; 4: no such subscription; 5: it waits; 6: left out.
     """
     options = connection_options("", token, authority, certificate, key)
+    for option, given in (("--subscription", subscription), ("--id", id)):
+        if given is not None and not 0 <= given <= MOST_ID:
+            raise ContentcastError(f"{option} is an id from 0 to {MOST_ID}, got {given}")
     read = _read_event(event) if event else None
     if read is None and id is None:
         code, told = run_loop(_judge(broker, space, subscription, options))

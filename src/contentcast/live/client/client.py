@@ -11,12 +11,13 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, overload
+from typing import Any, Literal, overload
 
+from contentcast.live.client.asking import Asking
 from contentcast.live.client.conversation import GREETING_S, OnChange
-from contentcast.live.client.durable import DurableSubscription, OnMissed, Place
+from contentcast.live.client.durable import DurableSubscription, OnMissed, check_wanted
+from contentcast.live.client.message_size import MANY, text_parts
 from contentcast.live.client.publishing import Receipt, as_batch
-from contentcast.live.client.receiving import Receiving
 from contentcast.live.client.subscribing import (
     MOST_WAITING,
     Batches,
@@ -28,17 +29,14 @@ from contentcast.live.client.subscribing import (
 from contentcast.live.errors import NotConnected
 from contentcast.live.settings.address import Address
 from contentcast.model import ContentcastError, Space
+from contentcast.model.errors import counted
 from contentcast.wire import Message
 from contentcast.wire.client import (
     Advertise,
-    Ask,
     Spaces,
     Subscribe,
     Withdraw,
 )
-
-MANY: Final = 50_000
-"""Subscriptions in one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Advertised:
     predicate: str
 
 
-class Client(Receiving):
+class Client(Asking):
     """Made by `connect`."""
 
     def __init__(
@@ -73,21 +71,10 @@ class Client(Receiving):
             on_change=on_change,
             most_waiting=most_waiting,
         )
-        self._spaces: dict[str, Space] = {}
-        self._given: str | Space | None = None
-        """The last space that a program named, and which one that is: events one by one are of the same space."""
-        self._found: Space
-        self._declared: dict[str, Space] = {}
         self._advertised: dict[int, Advertised] = {}
         self._next_number = 1
 
-    # --- the five verbs, and declare
-
-    async def declare(self, space: Space) -> Space:
-        """Makes the space known to the network, or adds attributes to it; the space as it is now."""
-        answer = await self._request(lambda number: Spaces.of([space], number))
-        self._declared[space.name] = space
-        return self._learn(answer)[space.name]
+    # --- the five verbs
 
     async def subscribe(
         self,
@@ -107,6 +94,7 @@ class Client(Receiving):
         `durable`: a name under which the broker keeps it, also while nobody is there for it; see `DurableSubscription` for
         `after`. What the program is done with is acknowledged by itself, or with `acknowledge=False` by the program.
         """
+        check_wanted(durable, after, on_slow)
         name = await self._space_name(space)
         subscription: Subscription
         if durable:
@@ -147,23 +135,27 @@ class Client(Receiving):
         except BaseException:
             self._many.remove(made)
             made.end()
+            if made.ids and self._closed is None:  # parts of it are in force
+                asyncio.ensure_future(self._withdraw_many(made)).add_done_callback(self._said_again)
             raise
         return made
 
     async def unsubscribe_many(self, subscriptions: Subscriptions) -> None:
         if subscriptions in self._many:
             self._many.remove(subscriptions)
-            numbers = tuple(range(subscriptions.first, subscriptions.end_number))
-            await self._request(lambda number: Withdraw(number, "subscriptions", numbers))
+            await self._withdraw_many(subscriptions)
         await subscriptions.finish()
 
+    async def _withdraw_many(self, subscriptions: Subscriptions) -> None:
+        for begin in range(subscriptions.first, subscriptions.end_number, MANY):
+            numbers = tuple(range(begin, min(begin + MANY, subscriptions.end_number)))
+            await self._take_back(lambda number, numbers=numbers: Withdraw(number, "subscriptions", numbers))  # type: ignore[misc]
+
     async def _subscribe_many(self, made: Subscriptions) -> None:
-        ids: list[int] = []
-        for begin in range(0, len(made.predicates), MANY):
-            texts = tuple(made.predicates[begin : begin + MANY])
-            numbers = tuple(range(made.first + begin, made.first + begin + len(texts)))
-            ids += (await self._ask_for(made.space, numbers, texts, made.on_slow))["ids"]
-        made.ids = ids
+        made.ids = ids = []
+        for begin, end in text_parts(made.predicates, self._publishing.most_bytes):
+            numbers = tuple(range(made.first + begin, made.first + end))
+            ids += (await self._ask_for(made.space, numbers, tuple(made.predicates[begin:end]), made.on_slow))["ids"]
 
     async def change(self, subscription: Subscription, predicate: str) -> None:
         before, subscription.predicate = subscription.predicate, predicate
@@ -174,21 +166,28 @@ class Client(Receiving):
             raise
 
     async def unsubscribe(self, subscription: Subscription | str | Iterable[Subscription]) -> None:
-        """It ends; a durable one for good, with all that waits for it. A text is the name of a durable one."""
+        """It ends; a durable one for good, with all that waits for it, as soon as its broker is there to hear it.
+
+        A text is the name of a durable one.
+        """
         if isinstance(subscription, str):
             await self._request(lambda number: Withdraw(number, "subscriptions", (), (subscription,)))
             return
         gone = [subscription] if isinstance(subscription, Subscription) else list(subscription)
-        numbers = tuple(each.number for each in gone if self._subscriptions.pop(each.number, None) is not None)
-        if numbers and self._closed is None:
-            await self._request(lambda number: Withdraw(number, "subscriptions", numbers))
+        there = [each for each in gone if self._subscriptions.pop(each.number, None) is not None]
+        names = tuple(each.durable for each in there if each.durable)
+        numbers = tuple(each.number for each in there if not each.durable)
+        if names and self._closed is None:  # by their names, because another connection knows no numbers
+            await self._request(lambda number: Withdraw(number, "subscriptions", (), names))
+        if numbers:
+            await self._take_back(lambda number: Withdraw(number, "subscriptions", numbers))
         for each in gone:
             await each.finish()
 
     async def leave(self, subscription: DurableSubscription) -> None:
         if self._subscriptions.pop(subscription.number, None) is not None and self._closed is None:
             self._send_acknowledged()
-            await self._request(lambda number: Withdraw(number, "presence", (subscription.number,)))
+            await self._take_back(lambda number: Withdraw(number, "presence", (subscription.number,)))
         subscription.forget_waiting()
         await subscription.finish()
 
@@ -237,8 +236,9 @@ class Client(Receiving):
         """A dict, a list of dicts, an `EventBatch`, Arrow or pandas.
 
         Returns the receipt when the broker has accepted it. With `wait=False` it returns a future of the receipt as soon as
-        the broker's window has room; `flush` waits for all of them. `keep_ids`: the events of an `EventBatch` keep its ids
-        (needs the right `gateway`); the broker gives ids to all others. With a `publisher` and its ascending `number`, events
+        the broker's window has room; `flush` waits for all of them. A refusal is told by the future,
+        or else by `flush` or the end of the client. `keep_ids`: the events of an `EventBatch` keep its ids (needs the right
+        `gateway`); the broker gives ids to all others. With a `publisher` and its ascending `number`, events
         that were accepted under it before, by any client, are not published again.
         """
         self._check_open()
@@ -252,7 +252,7 @@ class Client(Receiving):
         return await future if wait else future
 
     async def flush(self) -> None:
-        """Everything that was published so far is accepted; raises if some of it was refused meanwhile."""
+        """Everything that was published so far is accepted; raises a refusal of `wait=False` whose future nobody looked at."""
         self._check_open()
         await self._publishing.flush()
 
@@ -265,38 +265,28 @@ class Client(Receiving):
 
     async def unadvertise(self, advertised: Advertised) -> None:
         if self._advertised.pop(advertised.number, None) is not None:
-            await self._request(lambda number: Withdraw(number, "advertisements", (advertised.number,)))
-
-    # --- looking
-
-    async def space(self, name: str) -> Space:
-        """The space of this name, as it is declared now."""
-        return self._learn(await self._request(lambda number: Ask(number, "spaces", {"names": [name]})))[name]
-
-    async def spaces(self) -> dict[str, Space]:
-        return self._learn(await self._request(lambda number: Ask(number, "spaces")))
-
-    async def place(self, durable: str) -> Place:
-        """Where the durable subscription of this name stands; nobody's place is taken."""
-        return Place(**await self.ask("durable", name=durable))
-
-    async def acknowledge(self, durable: str, upto: int) -> Place:
-        """The durable subscription of this name is done with all numbers up to this one, whoever is there for it."""
-        return Place(**await self.ask("durable", name=durable, acknowledge=upto))
-
-    async def ask(self, what: str, **document: Any) -> dict[str, Any]:
-        """What the broker says of itself: `state`, `why`."""
-        return await self._request(lambda number: Ask(number, what, document))
+            await self._take_back(lambda number: Withdraw(number, "advertisements", (advertised.number,)))
 
     # --- opening and closing
 
     async def close(self) -> None:
-        """What was published is accepted first, and what has come is handed over."""
+        """What was published is accepted first, and what has come is handed over.
+
+        Raises, when it is closed, what was not accepted of `wait=False` and whose future nobody looked at.
+        """
+        await self._close()
+        self._publishing.raise_refused()
+
+    async def _close(self) -> None:
         if self._closed is None and self.is_connected:
             self._publishing.send_gathered()
-            with suppress(ContentcastError, TimeoutError):
+            with suppress(TimeoutError):
                 async with asyncio.timeout(GREETING_S):
-                    await self.flush()
+                    await self._publishing.settled()
+        if self._closed is None and len(self._publishing):
+            lost = counted(len(self._publishing), "event")
+            where = self.broker if self.is_connected else f"{self.broker}, which is away,"
+            self._publishing.give_up(NotConnected(f"the client was closed before broker {where} had accepted {lost}"))
         for each in self._subscriptions.values():
             if isinstance(each, DurableSubscription):
                 each.forget_waiting()
@@ -311,19 +301,22 @@ class Client(Receiving):
         await asyncio.gather(*(each.finish() for each in self._inboxes()))
         self._subscriptions.clear()
         self._many.clear()
+        await asyncio.sleep(0)  # who waits for a receipt is told first
 
     async def __aenter__(self) -> Client:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self._close()
+        if kind is None:  # another error that is on its way says more
+            self._publishing.raise_refused()
 
     def _say_again(self) -> None:
         """Everything that the broker must know, in the order in which one thing needs the other."""
         if self._declared:
             self._background(lambda number: Spaces.of(self._declared.values(), number))
         asked = {
-            number for message, _ in self._requests.values() if isinstance(message, Subscribe) for number in message.numbers
+            number for each in self._requests.values() if isinstance(each.message, Subscribe) for number in each.message.numbers
         }
         for each in self._subscriptions.values():
             if each.number not in asked:
@@ -332,8 +325,8 @@ class Client(Receiving):
             asyncio.ensure_future(self._subscribe_many(many)).add_done_callback(self._said_again)
         for made in self._advertised.values():
             self._background(lambda number, made=made: Advertise(number, made.space, made.number, made.predicate))  # type: ignore[misc]
-        for message, _ in list(self._requests.values()):
-            self._send(message)
+        for request in list(self._requests.values()):
+            self._send_request(request)
         self._publishing.resend()
 
     def _background(self, make: Callable[[int], Message]) -> None:
@@ -355,7 +348,7 @@ class Client(Receiving):
         answer = await self._ask_for(*asked, -1 if durable is None else durable.received)
         (chosen.id,) = answer["ids"]
         if durable is not None:
-            self._home = self.broker
+            self._keep_to_this_broker()
             durable.holds_at, durable.lacking = tuple(answer["holds_at"]), tuple(answer["lacking"])
             if durable.acknowledged > answer["after"]:
                 self.acknowledge_later(durable.number, durable.acknowledged)
@@ -367,22 +360,3 @@ class Client(Receiving):
         self, space: str, numbers: tuple[int, ...], texts: tuple[str, ...], on_slow: str, durable: str = "", after: int = -1
     ) -> dict[str, Any]:
         return await self._request(lambda number: Subscribe(number, space, numbers, texts, on_slow, durable, after))
-
-    async def _space(self, space: str | Space) -> Space:
-        found = self._spaces.get(space if isinstance(space, str) else space.name)
-        if space is self._given and found is self._found:
-            return self._found
-        if found is None or (isinstance(space, Space) and not found.extends(space)):
-            found = await (self.space(space) if isinstance(space, str) else self.declare(space))
-        self._given, self._found = space, found
-        return found
-
-    async def _space_name(self, space: str | Space) -> str:
-        return space if isinstance(space, str) else (await self._space(space)).name
-
-    def _learn(self, answer: Mapping[str, Any]) -> dict[str, Space]:
-        found = {each.name: each for each in (Space.from_dict(each) for each in answer["spaces"])}
-        for space in found.values():
-            self._versions.declare(space)
-        self._spaces.update(found)
-        return found

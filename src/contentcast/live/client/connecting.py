@@ -27,9 +27,9 @@ class Connecting:
         self._client = await self._make().open()
         return self._client
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         if self._client is not None:
-            await self._client.close()
+            await self._client.__aexit__(*raised)
 
 
 def connect(

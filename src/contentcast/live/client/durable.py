@@ -5,6 +5,7 @@
     acknowledged   it is done with 13                   by itself when it asks for the next, or by `acknowledge`
     lost           the broker is told 20 when it is back: nothing comes twice
     another life   the broker goes on after 13, or after the number that the program has stored with its work (`after`)
+    failed         the callback raises at 14: nothing more is handed over, and who subscribes again begins with 14
 
 Rule: numbers come in their order and without a gap. Where a limit of the broker took some, a `Missed` says which.
 """
@@ -13,14 +14,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from contentcast.live.client.subscribing import Deliver, Subscription
 from contentcast.live.errors import LiveError
-from contentcast.model import EventBatch
+from contentcast.model import ContentcastError, EventBatch
 
 if TYPE_CHECKING:
     from contentcast.live.client.client import Client
+
+
+FAILED: Final = "its callback failed at number {}, so it stops; what is not acknowledged comes to who subscribes again: {}"
 
 
 class Missed(NamedTuple):
@@ -44,6 +48,16 @@ class Place(NamedTuple):
 
 
 OnMissed = Callable[[Missed], object]
+
+
+def check_wanted(durable: str, after: int | None, on_slow: str) -> None:
+    """What would mean nothing is refused."""
+    if after is not None and not durable:
+        raise ContentcastError("after= is the number of an event of a durable subscription; add durable=NAME")
+    if after is not None and after < 0:
+        raise ContentcastError(f"after= is the number of the last event that you have, 0 if you have none; got {after}")
+    if on_slow and durable:
+        raise ContentcastError("on_slow= is for what is not durable: what a durable subscriber has not taken waits on disk")
 
 
 class DurableSubscription(Subscription):
@@ -126,6 +140,13 @@ class DurableSubscription(Subscription):
         if wanted > self.acknowledged:
             self.acknowledged = wanted
             self._client.acknowledge_later(self.number, wanted)
+
+    def ends_with(self, reason: Exception) -> bool:
+        """An event whose callback has failed is not acknowledged, and none behind it either: it is the first to come again."""
+        self.forget_waiting()
+        self.end()
+        self._client.stopped(self, LiveError(FAILED.format(self.position, str(reason) or type(reason).__name__), "callback"))
+        return True
 
     async def leave(self) -> None:
         """It stays at the broker, and what comes meanwhile is kept for the next client that asks for it by its name."""

@@ -17,14 +17,17 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from contentcast.live.client.message_size import PART_BYTES, TooLarge, fits, framed
+from contentcast.live.client.promises import Promise, Refusals
 from contentcast.model import ContentcastError, EventBatch, EventError, Space
 from contentcast.wire.client import PASSING, Done, Post
+from contentcast.wire.framing import MOST_PAYLOAD_BYTES
 
 MOST_ROWS: Final = 65_536
-MOST_BATCH_BYTES: Final = 4 * 2**20
 """A larger batch is sent in parts."""
 MOST_GATHERED: Final = 2_048
 """Events one by one that go out although the wake-up has not ended: the broker has something to do meanwhile."""
+LONG: Final = frozenset({str, bytes, list, tuple})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +44,29 @@ class Receipt:
 
 @dataclass(eq=False, slots=True)
 class Sent:
-    """A Post that is under way, and who waits for it."""
+    """A Post that is under way, as it was sent, and who waits for it."""
 
-    post: Post
+    publisher: str
+    number: int
+    space: Space
+    count: int
     nbytes: int
+    framed: bytes
     waiting: list[Waiting]
 
 
-Waiting: TypeAlias = tuple["asyncio.Future[Receipt]", int, bool]
-"""A receipt to come, the number of its events, and whether the program waits for it; if not, `flush` raises a refusal."""
+Waiting: TypeAlias = tuple["asyncio.Future[Receipt]", int]
+"""A receipt to come, and the number of its events."""
 
 
 class Publishing:
     def __init__(
-        self, publisher: str, send: Callable[[Post], None], wake: Callable[[], None], flush: Callable[[], None]
+        self, publisher: str, send: Callable[[Sent], None], wake: Callable[[], None], flush: Callable[[], None]
     ) -> None:
         self.publisher = publisher
         self.window_events, self.window_bytes = 1, 1
+        self.most_bytes = MOST_PAYLOAD_BYTES
+        """What the broker accepts in one message."""
         self._send = send
         self._wake = wake
         self._flush = flush
@@ -66,14 +75,13 @@ class Publishing:
         self._under_way: OrderedDict[tuple[str, int], Sent] = OrderedDict()
         self._events = self._bytes = 0
         self._gathered: dict[Space, list[tuple[Mapping[str, Any], Waiting]]] = {}
-        self._gathered_count = 0
+        self._gathered_count = self._gathered_bytes = 0
         self._space: Space | None = None
         self._entries: list[tuple[Mapping[str, Any], Waiting]] = []
         """Those of `_gathered` for this space."""
         self._room = asyncio.Event()
         self._room.set()
-        self._refused: BaseException | None = None
-        """The first refusal of an event for whose receipt nobody waits: `flush` raises it."""
+        self._refusals = Refusals()
 
     def __len__(self) -> int:
         """Events that were published and not accepted yet."""
@@ -84,12 +92,15 @@ class Publishing:
     async def one(self, space: Space, event: Mapping[str, Any], wait: bool) -> asyncio.Future[Receipt]:
         """One event, with all others of this wake-up."""
         await self._wait_for_room()
-        future: asyncio.Future[Receipt] = self._loop.create_future()
+        future = self._future(wait)
         if space is not self._space:  # a space takes its time to be found by its hash
             self._space, self._entries = space, self._gathered.setdefault(space, [])
-        self._entries.append((event, (future, 1, wait)))
+        self._entries.append((event, (future, 1)))
         self._gathered_count += 1
-        if self._gathered_count >= MOST_GATHERED:
+        for value in event.values():  # only what is long is measured: it is what makes a message too large
+            if value.__class__ in LONG:
+                self._gathered_bytes += len(value)
+        if self._gathered_count >= MOST_GATHERED or self._gathered_bytes >= PART_BYTES:
             self.send_gathered()
             self._flush()
         else:
@@ -99,16 +110,20 @@ class Publishing:
     async def many(self, batch: EventBatch, wait: bool, keep_ids: bool = False) -> asyncio.Future[Receipt]:
         """A batch; the receipt comes when its last part was accepted, or one was refused."""
         self.send_gathered()
-        last: asyncio.Future[Receipt] = self._loop.create_future()
+        last = self._future(wait)
         size = max(1, batch.records.nbytes // max(1, len(batch)))
-        rows = max(1, min(MOST_ROWS, MOST_BATCH_BYTES // size))
+        rows = max(1, min(MOST_ROWS, PART_BYTES // size))
         for begin in range(0, len(batch), rows):
             await self._wait_for_room()
             part = batch.slice(begin, rows)
             if last.done():  # a part was refused
                 break
             is_last = begin + rows >= len(batch)
-            self._post(part, [(last, len(batch) if is_last else 0, wait)], keep_ids)
+            try:
+                self._post_in_parts(part, (last, len(batch) if is_last else 0), keep_ids)
+            except ContentcastError:
+                last.cancel()  # this call says what is wrong
+                raise
         if not len(batch):
             last.set_result(Receipt(0))
         return last
@@ -121,20 +136,28 @@ class Publishing:
             raise ContentcastError(f"a publisher has a name that does not begin with {PASSING}, and numbers from 1 on")
         self.send_gathered()
         await self._wait_for_room()
-        future: asyncio.Future[Receipt] = self._loop.create_future()
+        future = self._future(wait)
         if (publisher, number) in self._under_way:
             raise ContentcastError(f"batch {number} of the publisher {publisher!r} is under way already")
-        self._post(batch, [(future, len(batch), wait)], keep_ids, publisher, number)
+        self._post(batch, [(future, len(batch))], keep_ids, publisher, number)
         return future
 
     async def flush(self) -> None:
-        """All is accepted; raises the first refusal that nobody has waited for."""
+        """All is accepted; raises the first refusal that nobody has looked at."""
+        await self.settled()
+        self.raise_refused()
+
+    async def settled(self) -> None:
+        """All is accepted or refused."""
         while len(self):
             self._room.clear()
             await self._room.wait()
-        if self._refused is not None:
-            reason, self._refused = self._refused, None
-            raise reason
+
+    def raise_refused(self) -> None:
+        self._refusals.raise_first()
+
+    def _future(self, wait: bool) -> asyncio.Future[Receipt]:
+        return self._loop.create_future() if wait else Promise(loop=self._loop)
 
     async def _wait_for_room(self) -> None:
         while self._events + self._gathered_count >= self.window_events or self._bytes >= self.window_bytes:
@@ -146,7 +169,7 @@ class Publishing:
         if not self._gathered:
             return
         gathered, self._gathered = self._gathered, {}
-        self._gathered_count, self._space = 0, None
+        self._gathered_count, self._gathered_bytes, self._space = 0, 0, None
         self._room.set()
         for space, entries in gathered.items():
             try:
@@ -160,7 +183,31 @@ class Publishing:
                 self._fail(entries[rejection.event][1], EventError(str(rejection)))
             waiting = [each for at, (_, each) in enumerate(entries) if at not in refused]
             if waiting:
-                self._post(batch, waiting)
+                self._post_each(batch, waiting)
+
+    def _post_each(self, batch: EventBatch, waiting: list[Waiting]) -> None:
+        """Events that were gathered, one waiting for each: in one message, or else by halves."""
+        try:
+            self._post(batch, waiting)
+        except ContentcastError as reason:
+            half = len(batch) // 2
+            if not half or not isinstance(reason, TooLarge):
+                for each in waiting:
+                    self._fail(each, reason)
+                return
+            self._post_each(batch.slice(0, half), waiting[:half])
+            self._post_each(batch.slice(half), waiting[half:])
+
+    def _post_in_parts(self, batch: EventBatch, waiting: Waiting, keep_ids: bool) -> None:
+        """Events of one call: in one message, or else by halves; the receipt comes with the last one."""
+        try:
+            self._post(batch, [waiting], keep_ids)
+        except TooLarge:
+            half = len(batch) // 2
+            if not half:
+                raise
+            self._post_in_parts(batch.slice(0, half), (waiting[0], 0), keep_ids)
+            self._post_in_parts(batch.slice(half), waiting, keep_ids)
 
     def _post(
         self,
@@ -171,12 +218,18 @@ class Publishing:
         number: int = 0,
     ) -> None:
         post = Post(number or self._next, batch, publisher or self.publisher, keep_ids)
+        if number:
+            what = f"batch {number} of the publisher {publisher!r}"
+            written = framed(post, self.most_bytes, what, "publish smaller batches, each with a number of its own")
+        else:
+            what = "an event" if len(batch) == 1 else "a batch"
+            written = framed(post, self.most_bytes, f"{what} of {batch.space.name}", "make it smaller")
         self._next += not number
-        sent = Sent(post, batch.records.nbytes, waiting)
+        sent = Sent(post.publisher, post.number, batch.space, len(batch), batch.records.nbytes, written, waiting)
         self._under_way[post.publisher, post.number] = sent
-        self._events += len(batch)
+        self._events += sent.count
         self._bytes += sent.nbytes
-        self._send(post)
+        self._send(sent)
 
     # --- answers
 
@@ -196,7 +249,7 @@ class Publishing:
             self._settle(sent)
             stands_at = position if key[1] == done.request else 0
             of_one = Receipt(1, duplicate, stands_at)
-            for future, count, _ in sent.waiting:
+            for future, count in sent.waiting:
                 if count and not future.done():
                     future.set_result(of_one if count == 1 else Receipt(count, duplicate, stands_at))
 
@@ -208,22 +261,31 @@ class Publishing:
                 self._fail(each, reason)
 
     def _fail(self, waiting: Waiting, reason: Exception) -> None:
-        future, _, is_awaited = waiting
+        future, _ = waiting
         if future.done():
             return
         future.set_exception(reason)
-        if not is_awaited:
-            future.exception()  # asyncio complains of one that nobody has looked at
-            self._refused = self._refused or reason
+        if isinstance(future, Promise):
+            self._refusals.note(future)
 
     def _settle(self, sent: Sent) -> None:
-        self._events -= len(sent.post.events)
+        self._events -= sent.count
         self._bytes -= sent.nbytes
         self._room.set()
 
     def resend(self) -> None:
-        for sent in self._under_way.values():
-            self._send(sent.post)
+        """Another broker may accept less in one message than the one before."""
+        for key, sent in list(self._under_way.items()):
+            if fits(sent.framed, self.most_bytes):
+                self._send(sent)
+            else:
+                what = f"what was published to {sent.space.name}"
+                self.failed(*key, TooLarge(what, len(sent.framed), self.most_bytes, "publish less at once"))
+
+    @property
+    def under_way(self) -> set[tuple[str, int]]:
+        """Publisher and number of what was sent and is not accepted yet."""
+        return set(self._under_way)
 
     def give_up(self, reason: ContentcastError) -> None:
         """The client ends: nobody will hear of what is under way."""
@@ -236,7 +298,7 @@ class Publishing:
         self._under_way.clear()
         self._gathered.clear()
         self._space = None
-        self._events = self._bytes = self._gathered_count = 0
+        self._events = self._bytes = self._gathered_count = self._gathered_bytes = 0
         self._room.set()
 
 

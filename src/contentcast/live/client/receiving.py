@@ -5,6 +5,7 @@ Rule: what waits for the program is counted here, over all subscriptions; when i
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 
 import numpy as np
@@ -86,6 +87,12 @@ class Receiving(Conversation):
                 each.taken_over(reason)
         self._tell("taken-over", str(reason))
 
+    def stopped(self, subscription: DurableSubscription, reason: Exception) -> None:
+        """Its callback has failed: it stays at the broker, and this client leaves it."""
+        self._tell("failed", f"{subscription.durable}: {reason}")
+        leaving = asyncio.ensure_future(subscription.leave())
+        leaving.add_done_callback(lambda task: task.cancelled() or task.exception())  # a client that ends has left as well
+
     def acknowledge_later(self, number: int, upto: int) -> None:
         """With all others of this wake-up."""
         self._acknowledged[number] = upto
@@ -131,5 +138,5 @@ class Receiving(Conversation):
             self._connection.resume_reading()
 
     def callback_failed(self, reason: Exception) -> None:
-        """The program's own mistake: its event loop is told, and the next event comes all the same."""
+        """The program's own mistake: its event loop is told."""
         self._loop.call_exception_handler({"message": "a callback of a subscription failed", "exception": reason})

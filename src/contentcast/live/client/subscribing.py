@@ -63,6 +63,10 @@ class Inbox(Generic[W]):
     def done(self) -> None:
         """The program is done with what it was given."""
 
+    def ends_with(self, reason: Exception) -> bool:
+        """Its callback has failed: does nothing more come to it? By itself the next event comes all the same."""
+        return False
+
     # --- from the client
 
     def take(self, batch: W, missed: int) -> None:
@@ -106,6 +110,8 @@ class Inbox(Generic[W]):
                         await result
                 except Exception as reason:
                     self._client.callback_failed(reason)
+                    if self.ends_with(reason):
+                        return
                 self.done()
 
 

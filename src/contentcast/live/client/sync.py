@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, overload
 from contentcast.live.client.client import Advertised, Client
 from contentcast.live.client.connecting import connect
 from contentcast.live.client.durable import DurableSubscription, Place
+from contentcast.live.client.promises import OtherThreads, Promise
 from contentcast.live.client.publishing import Receipt
 from contentcast.live.client.subscribing import Stream, Subscription
 from contentcast.model import ContentcastError, EventBatch, Space
@@ -162,8 +163,7 @@ class SyncClient:
         """As `Client.publish`; with `wait=False` a future of `concurrent.futures`."""
         if wait:
             return self.call(self._client.publish(space, events, publisher=publisher, number=number))
-        sent = self.call(self._client.publish(space, events, wait=False, publisher=publisher, number=number))
-        return asyncio.run_coroutine_threadsafe(_waited(sent), self._loop)
+        return self.call(_promised(self._client.publish(space, events, wait=False, publisher=publisher, number=number)))
 
     def flush(self) -> None:
         self.call(self._client.flush())
@@ -215,9 +215,7 @@ class SyncClient:
         return self.call(self._client.ask(what, **document))
 
     def close(self) -> None:
-        if self._loop.is_running():
-            self.call(self._client.close())
-            self._end()
+        self.__exit__(None)
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -227,17 +225,22 @@ class SyncClient:
     def __enter__(self) -> SyncClient:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._loop.is_running():
+            try:
+                self.call(self._client.__aexit__(kind))
+            finally:
+                self._end()
 
 
 async def _opened(url: str | Iterable[str], options: dict[str, Any]) -> Client:
     return await connect(url, **options)
 
 
-async def _waited(sent: Any) -> Receipt:
-    receipt: Receipt = await sent
-    return receipt
+async def _promised(publishing: Coroutine[Any, Any, asyncio.Future[Receipt]]) -> Future[Receipt]:
+    promise = await publishing
+    assert isinstance(promise, Promise)
+    return OtherThreads(promise)
 
 
 async def _next_within(stream: Stream[T], seconds: float) -> T | None:
