@@ -12,6 +12,7 @@ import contentcast as cc
 from contentcast.live.client.client import Client
 from contentcast.live.client.message_size import text_parts
 from contentcast.live.errors import LiveError
+from contentcast.live.links.dialling import BackOff
 from contentcast.live.settings.limits import Limits
 from contentcast.wire.client import Ask
 from tests.live.stories import TRADE, Net, Process, story, until
@@ -133,6 +134,15 @@ async def test_a_question_that_no_message_can_hold_harms_no_later_one() -> None:
 
 @story
 async def test_what_a_broker_cannot_handle_is_sent_twice_and_then_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time the client waits before it connects again."""
+    pauses = 0
+
+    def pause(_: BackOff) -> float:
+        nonlocal pauses
+        pauses += 1
+        return 0.0
+
+    monkeypatch.setattr(BackOff, "wait_s", pause)
     async with Net() as net:
         a, client = await net.alone()
         asked = 0
@@ -147,6 +157,7 @@ async def test_what_a_broker_cannot_handle_is_sent_twice_and_then_given_up(monke
             await client.ask("state")
         assert asked == 2
         await client.publish("trades", TRADE)
+        assert (client.reconnections, pauses) == (2, 2)
 
 
 def test_a_file_of_long_lines_is_published_under_a_number(tmp_path: Path) -> None:
