@@ -29,6 +29,7 @@ from contentcast.spark.format.broker.sink import MESSAGES, Target, _messages
 from contentcast.spark.format.broker.source import EventsLost, Reader, Span, StreamReader, read_options, schema_of
 from tests.live.ledger import Brokers
 from tests.live.stories import LIMIT_S, Net, story, until
+from tests.spark.format.patient import ended
 
 ORDERS = cc.Space("orders", feed="string", number="int", price="float")
 
@@ -92,7 +93,7 @@ def test_a_stream_has_each_event_once_over_a_killed_broker_and_a_restarted_query
     told = options(broker, "lake", predicate="price < 50", event="true", rowsPerBatch=300)
     client.subscribe("orders", "price < 50", durable="lake", deliver=print, acknowledge=False).leave()
     publish(client, orders(0, 1000), "lake", 500)
-    follow(spark, told, tmp_path).awaitTermination()
+    ended(lambda: follow(spark, told, tmp_path))
     below = [each for each in range(1000) if each % 100 < 50]
     assert numbers(spark, tmp_path) == below
     assert numbers(spark, tmp_path, "event") == list(range(1, 501))
@@ -100,7 +101,7 @@ def test_a_stream_has_each_event_once_over_a_killed_broker_and_a_restarted_query
 
     publish(client, orders(1000, 200), "lake", 600)
     broker.kill_and_start()
-    follow(spark, told, tmp_path).awaitTermination()
+    ended(lambda: follow(spark, told, tmp_path))
     assert (tmp_path / "state" / "offsets" / "2").read_text().endswith('{"number": 600}'), "the third micro-batch, of one life"
     assert numbers(spark, tmp_path) == [each for each in range(1200) if each % 100 < 50]
     assert client.place("lake").acknowledged >= 500
@@ -164,7 +165,7 @@ def test_a_driver_that_is_killed_between_writing_and_noting_it(spark, broker, cl
         batch.write.mode("overwrite").parquet(f"{tmp_path}/table/batch={number}")
 
     writer = rows.writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path / "state"))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    ended(writer.trigger(availableNow=True).start)
     assert ran[0] == 1, "the micro-batch that was not noted is run again"
     assert numbers(spark, tmp_path) == list(range(300))
 
@@ -261,9 +262,7 @@ def test_a_stream_published_twice_is_there_once(spark, broker, client, tmp_path)
         rows = rows.selectExpr("'sink' AS feed", "number", "price")
         writer = rows.writeStream.format("contentcast").option("broker", broker.url).option("space", "orders")
         writer = writer.option("rowsPerMessage", 100).option("checkpointLocation", str(tmp_path / "state"))
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        return query
+        return ended(writer.trigger(availableNow=True).start)
 
     run()
     arrived(client, "ledger", 900)

@@ -17,6 +17,7 @@ from contentcast.spark.format.sink import StreamWriter, Target, Written
 from contentcast.spark.format.source import StreamReader
 from contentcast.workload import WorkloadError, scenario
 from contentcast.workload.files import write_workload
+from tests.spark.format.patient import ended
 
 SEED = 7
 
@@ -248,8 +249,7 @@ def test_a_stream_has_the_rows_of_the_batch_and_writes_them_once(spark, tmp_path
         stream = spark.readStream.format("contentcast").option("scenario", "market").option("seed", SEED)
         stream = stream.option("events", events).option("rowsPerBatch", 600).option("event", "true").load()
         writing = stream.writeStream.format("contentcast").option("event", "true").option("checkpointLocation", state)
-        query = writing.trigger(availableNow=True).start(folder)
-        query.awaitTermination()
+        query = ended(lambda: writing.trigger(availableNow=True).start(folder))
         return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
     assert run(1000) == [600, 400]
