@@ -13,8 +13,8 @@ NOT_UP_YET = "Python worker failed to connect back"
 def ended(start: Callable[[], Any]) -> Any:
     """The stream that has come to its end.
 
-    Spark gives the Python process of a stream's source ten seconds to come up, and no setting changes that. On a busy machine it
-    may take longer; then the stream is started again, and goes on where it was.
+    Spark gives the Python process of a stream's source ten seconds to come up, and no setting changes that. On a busy machine
+    it may take longer; then the stream is started again, and goes on where it was.
     """
     while True:
         query = start()
