@@ -55,6 +55,27 @@ def test_the_address_of_a_lan_is_one_that_connect_takes() -> None:
         cc.connect("lan://239.192.10.0:6666", name="desk-7")
 
 
+def test_an_event_that_does_not_fit_is_refused_alone() -> None:
+    async def story(lan: Lan) -> None:
+        publisher, reader = await lan.client(), await lan.client()
+        got: list[float] = []
+        await reader.subscribe("trades", deliver=lambda each: got.append(each["price"]))
+        await heard(publisher)
+        await publisher.publish("trades", {"price": 1.0})
+        with pytest.raises(cc.EventError, match="attribute price"):
+            await publisher.publish("trades", {"price": "oops"})
+        changed = {"price": 3.0}
+        await publisher.publish("trades", changed)
+        changed["price"] = "too late"  # type: ignore[assignment]
+        await reader.until(lambda: got == [1.0, 3.0])
+        wider = Space("trades", issue="string", price="float", volume="int")
+        await publisher.declare(wider)
+        await publisher.publish("trades", {"price": 4.0, "volume": 7})
+        await reader.until(lambda: got == [1.0, 3.0, 4.0])
+
+    run(story)
+
+
 def test_events_between_parties_of_one_process_never_become_bytes() -> None:
     async def story(lan: Lan) -> None:
         one = await lan.client()

@@ -6,6 +6,7 @@
 
 Source: Eide et al. 2003, table 1. Clients of one process on the same LAN share one server, so that an event between them is a
 call. Single events are gathered until the loop turns, or until there are MOST_GATHERED, and enter the router as one batch.
+Each is checked before it is gathered, so that the call that made a mistake raises, and the others go out.
 Rule: events of one client enter in the order in which they were published.
 """
 
@@ -26,9 +27,10 @@ from contentcast.live.lan.durable import DURABLE, Keeper
 from contentcast.live.lan.options import LanError
 from contentcast.live.lan.server import LanServer
 from contentcast.live.lan.subscribing import Call, LanSubscription
-from contentcast.model import Advertisement, Constraint, EventBatch, Space, SubscriptionBatch
+from contentcast.model import Advertisement, Constraint, EventBatch, EventError, Space, SubscriptionBatch
 from contentcast.model import Subscription as Wanted
 from contentcast.model.errors import nearest
+from contentcast.model.events.rows import Rejection, RowChecker
 from contentcast.routing.contract import Advertised as ToldAdvertised
 from contentcast.routing.contract import Published, Received, Subscribed, Unadvertised, Unsubscribed
 from contentcast.routing.multicast import MappingSpecification
@@ -60,6 +62,8 @@ class LanClient:
         self._keeper = Keeper(self)
         self._subscriptions: dict[int, LanSubscription] = {}
         self._gathered: dict[str, list[Mapping[str, Any]]] = {}
+        self._checkers: dict[str, RowChecker] = {}
+        """For each space of which single events were published."""
         self._flushing = False
         self._closed = False
         self._promises: dict[int, asyncio.Task[None]] = {}
@@ -82,9 +86,9 @@ class LanClient:
             return await self._publish_durably(name, events, publisher, number)
         if publisher or number:
             raise LanError(f"a broker numbers what it accepts: advertise({name!r}, ..., quality='durable') before")
-        if isinstance(events, Mapping) and name in self._gathered:
-            gathered = self._gathered[name]
-            gathered.append(events)
+        if isinstance(events, Mapping) and name in self._checkers:
+            gathered = self._gathered.setdefault(name, [])
+            gathered.append(self._checked(name, events))
             if len(gathered) >= MOST_GATHERED:
                 self._flush(name)
             elif not self._flushing:
@@ -93,7 +97,7 @@ class LanClient:
             return None
         found = await self._space(space)
         if isinstance(events, Mapping):
-            self._gathered[name] = []
+            self._checkers[name] = RowChecker(found)
             return await self.publish(name, events)
         self._flush(name)
         self._enter(_as_batch(found, events))
@@ -107,15 +111,24 @@ class LanClient:
         self._enter(rest)
         return None if accepted is None else await accepted
 
+    def _checked(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        values = self._checkers[name].check(0, event)
+        if isinstance(values, Rejection) and (space := self.server.space(name)) not in (None, self._checkers[name].space):
+            assert space is not None  # it has more attributes by now
+            self._checkers[name] = RowChecker(space)
+            values = self._checkers[name].check(0, event)
+        if isinstance(values, Rejection):
+            raise EventError(str(values))
+        return values
+
     def _flush_all(self) -> None:
         self._flushing = False
-        for name in self._gathered:
+        for name in list(self._gathered):
             self._flush(name)
 
     def _flush(self, name: str) -> None:
-        gathered = self._gathered.get(name)
+        gathered = self._gathered.pop(name, None)
         if gathered:
-            self._gathered[name] = []
             found = self.server.space(name)
             assert found is not None  # it was there when the first event was published
             self._enter(EventBatch.from_dicts(found, gathered))
@@ -286,11 +299,14 @@ class LanClient:
         if not self._closed:
             for saying in self._promises.values():
                 saying.cancel()
-            self._flush_all()
-            await self.unsubscribe(list(self._subscriptions.values()))
-            self._closed = True
-            await self._keeper.close()
-            await self._let_go()
+            try:
+                self._flush_all()
+                await self.unsubscribe(list(self._subscriptions.values()))
+                self._closed = True
+                await self._keeper.close()
+            finally:
+                self._closed = True
+                await self._let_go()
 
     async def __aenter__(self) -> LanClient:
         return self
