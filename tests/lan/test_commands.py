@@ -53,6 +53,24 @@ def test_three_terminals(tmp_path: Path) -> None:
     assert [json.loads(line)["price"] for line in out.splitlines()] == [0.0, 1.0, 2.0]
 
 
+def test_a_publisher_leaves_when_its_readers_have_everything(tmp_path: Path) -> None:
+    lan, space = Lan(), tmp_path / "trades.json"
+    TRADES.save(space)
+    address = ["--lan", lan.url(), "--space", str(space)]
+    count = 30_000
+    with (tmp_path / "out").open("w") as out:
+        words = [*PROGRAM, "subscribe", *address, "--count", str(count), "--reliable"]
+        listening = subprocess.Popen(words, stdout=out, stderr=subprocess.PIPE, text=True)
+    assert listening.stderr is not None
+    assert "subscribed" in listening.stderr.readline()
+    events = "\n".join(f'{{"price": {at}}}' for at in range(count))
+    published = run("publish", *address, given=events)
+    assert published.returncode == 0, published.stderr
+    assert listening.wait(60) == 0
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert [int(json.loads(each)["price"]) for each in lines] == list(range(count))
+
+
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     done = run("subscribe", "TRUE")
     assert (done.returncode, done.stderr) == (

@@ -119,7 +119,8 @@ def publish(
             state = client.server.state()
             sent = sum(each["sent"] for each in state["traffic"].values())
             _say(f"{len(events)} events, {sent} of them sent; {others} others on the LAN, mode {state['mode']}")
-            await asyncio.sleep(0.05)  # a repair may be asked for
+            if not await client.repaired():
+                raise typer.Exit(1)
 
     _run(work())
 

@@ -13,6 +13,7 @@ Rule: events of one client enter in the order in which they were published.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
@@ -41,6 +42,10 @@ MOST_GATHERED: Final = 512
 SPACE_WITHIN_S: Final = 3.0
 """How long a space that nobody here has declared may take to be heard of; servers tell theirs every two seconds."""
 
+REPAIRED_WITHIN_S: Final = 30.0
+"""How long a client that closes waits for readers that still ask for what was sent reliably."""
+
+log = logging.getLogger("contentcast.lan")
 LanQuality = Literal["best effort", "reliable", "durable"]
 QUALITIES: Final = (BEST_EFFORT, RELIABLE, DURABLE)
 Taken = LanSubscription | Subscription
@@ -295,7 +300,19 @@ class LanClient:
         if self._closed:
             raise LanError("this client was closed; connect again")
 
+    async def repaired(self, within_s: float = REPAIRED_WITHIN_S) -> bool:
+        """Waits until no reader asks any more for what was sent to it reliably; False: one still does, and is told of a gap."""
+        self._flush_all()
+        is_quiet = await self.server.repaired(within_s)
+        if not is_quiet:
+            log.warning("after %g s a reader still asks for what was sent reliably; it is told of a gap", within_s)
+        return is_quiet
+
     async def close(self) -> None:
+        """Whoever was to get something reliably has it then; see `repaired`."""
+        await self._close(REPAIRED_WITHIN_S)
+
+    async def _close(self, repaired_within_s: float) -> None:
         if not self._closed:
             for saying in self._promises.values():
                 saying.cancel()
@@ -304,6 +321,8 @@ class LanClient:
                 await self.unsubscribe(list(self._subscriptions.values()))
                 self._closed = True
                 await self._keeper.close()
+                if repaired_within_s:
+                    await self.repaired(repaired_within_s)
             finally:
                 self._closed = True
                 await self._let_go()
@@ -311,8 +330,8 @@ class LanClient:
     async def __aenter__(self) -> LanClient:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        await self._close(REPAIRED_WITHIN_S if kind is None else 0.0)
 
 
 def _as_batch(space: Space, events: Any) -> EventBatch:

@@ -25,7 +25,6 @@ from contentcast.hosting.timers import Timers
 from contentcast.live.datagrams import RECEIVE_BUFFER_BYTES, Receiver, Sender
 from contentcast.live.lan.options import LanOptions
 from contentcast.live.lan.packets import PROBE, Assembler, Cutter, probe_bytes, probe_ids
-from contentcast.live.lan.portions import portions
 from contentcast.live.lan.reach import Reach
 from contentcast.model import EventBatch, Space
 from contentcast.routing.contract import (
@@ -47,6 +46,7 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.dice import Dice
 from contentcast.routing.multicast import Group, Multicast
+from contentcast.routing.multicast.portions import portions
 from contentcast.routing.multicast.streams import Gap
 from contentcast.routing.setup import Setup
 from contentcast.warming.background import kernels
@@ -66,6 +66,8 @@ from contentcast.wire.multicast import Ask
 HOST: Final = "the LAN server"
 KERNELS_FROM_EVENTS: Final = 1000
 """A server with so many events wants its kernels. Loading them keeps a short command, as `lan map show`, from its answers."""
+QUIET_S: Final = 1.0
+"""When nobody has asked for so long, nobody misses anything. A reader asks again within half of it, whatever happens."""
 ASK_EVERY_S: Final = 0.1
 """A sender whose messages cannot be read is asked to tell its spaces at most this often."""
 
@@ -144,6 +146,15 @@ class LanServer:
             self._close()
             raise
         return self
+
+    async def repaired(self, within_s: float) -> bool:
+        """Waits until nobody asks any more for what was sent reliably; False: somebody still does."""
+        until = self._loop.time() + within_s
+        while self._running and (quiet_at := self.router.streams.busy_at + QUIET_S) > self._loop.time():
+            if self._loop.time() >= until:
+                return False
+            await asyncio.sleep(min(quiet_at, until) - self._loop.time())
+        return True
 
     async def stop(self) -> None:
         if self._running:
