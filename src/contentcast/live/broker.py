@@ -171,6 +171,7 @@ class Broker:
         for space in config.spaces:
             self.handle(Declared(space))
             self.spaces.declared(space)
+        self.serving.begin()
         self.news.begin(getattr(self.router, "needs_links", True))
         self.is_ready = True
         self.neighbours.keep(list(config.neighbours))
@@ -230,10 +231,11 @@ class Broker:
         self.witness.memory.keep(config.limits.remembered_bytes)
         if self.durable is not None:
             self.durable.keep(keeping(config.limits))
-        self.serving.reload(config.limits, config.access, config.on_slow)
         for space in config.spaces:
-            self.put(Declared(space))
+            self._route(Declared(space))
             self.spaces.declared(space)
+        self.serving.reload(config.limits, config.access, config.on_slow)
+        self.neighbours.check_names(self.spoken_protocol)
         self.neighbours.keep(list(config.neighbours))
         told = {"unchanged_until_restart": ", ".join(ignored) or "nothing"}
         self.note("reloaded", **told)

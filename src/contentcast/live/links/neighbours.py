@@ -162,6 +162,16 @@ class Neighbours:
             connection.abort()
             raise TimeoutError(f"{address} does not say who it is within {self._limits.greeting_s:g} s") from None
 
+    def check_names(self, protocol: str) -> None:
+        """After a change of settings: who could be linked without a certificate may need one now."""
+        for peer in [*self.links.values(), *self.directs.values()]:
+            problem = self._host.check_broker(peer.connection, peer.name, protocol)
+            if problem:
+                self._host.note("link no longer allowed", link=peer.name, reason=problem)
+                peer.connection.send(Failed(0, "broker", problem))
+                self._drop(peer, problem)
+                peer.connection.close()
+
     async def ask_name(self, address: Address) -> str:
         """The name of the broker that listens there: for one who knows nobody yet."""
         there = await self._call(address, is_link=False)

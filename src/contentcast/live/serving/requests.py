@@ -21,12 +21,13 @@ from contentcast.live.greeting import MOST_NAME_CHARACTERS
 from contentcast.live.links.connection import Connection
 from contentcast.live.looking.witness import Witness
 from contentcast.live.serving import durables, publications
+from contentcast.live.serving.changed_rights import ChangedRights
 from contentcast.live.serving.deliveries import Deliveries
 from contentcast.live.serving.durables import Durables
 from contentcast.live.serving.failing import failure
 from contentcast.live.serving.numbering import high_bits
 from contentcast.live.serving.publications import Publications
-from contentcast.live.serving.sessions import Session, Standing
+from contentcast.live.serving.sessions import Claim, Session, Standing, router_name
 from contentcast.live.serving.spaces import LiveSpaces
 from contentcast.live.settings.access import Access, AccessError, advertisable, narrowed
 from contentcast.live.settings.limits import ON_SLOW, LimitError, Limits, OnSlow
@@ -35,6 +36,7 @@ from contentcast.model import (
     Advertisement,
     Constraint,
     ContentcastError,
+    Predicate,
     Space,
     Subscription,
     SubscriptionBatch,
@@ -106,11 +108,19 @@ class Serving:
         return self.publications.published
 
     def reload(self, limits: Limits, access: Access, on_slow: OnSlow) -> None:
-        """From now on these hold, for those who are connected too."""
+        """From now on these hold, for those who are connected too, and for what they have subscribed to and advertised."""
+        before = self.access
         self.limits, self.access, self.on_slow = limits, access, on_slow
         self.durables.limits = limits
         for session in self.sessions.values():
             session.limits = limits
+        if access != before:
+            changed = ChangedRights(self._host, self._spaces, before, access)
+            changed.review(self.sessions.values(), self._deliveries, self.durables, self._set_advertisement)
+
+    def begin(self) -> None:
+        """The rights may be other ones than in an earlier life of the broker."""
+        ChangedRights(self._host, self._spaces, None, self.access).review_durables(self.durables)
 
     # --- coming and going
 
@@ -155,11 +165,11 @@ class Serving:
         self.publications.lost(session)
         ids = tuple(each.id for each in session.subscriptions.values())
         for each in session.subscriptions.values():
-            self._deliveries.drop(_router_name(session, each.id))
+            self._deliveries.drop(router_name(session, each.id))
         session.subscriptions.clear()
         if ids:
             self._host.handle(Unsubscribed(ids))
-        withdrawn = tuple(each for ids in session.advertisements.values() for each in ids)
+        withdrawn = tuple(each for claim in session.advertisements.values() for each in claim.ids)
         session.advertisements.clear()
         if withdrawn:
             self._host.handle(Unadvertised(withdrawn))
@@ -253,7 +263,7 @@ class Serving:
             else:
                 ids.append(before.id)
         rights = self.access.of(session.identity)
-        names = [_router_name(session, each) for each in ids]
+        names = [router_name(session, each) for each in ids]
         shown: dict[int, str] = {}
         if len(ids) == 1 or self.access.is_closed:
             from contentcast.model.predicates.table import PredicateTable
@@ -284,14 +294,14 @@ class Serving:
                 return
             gone = [session.subscriptions.pop(each) for each in dict.fromkeys(message.numbers) if each in session.subscriptions]
             for each in gone:
-                self._deliveries.drop(_router_name(session, each.id))
+                self._deliveries.drop(router_name(session, each.id))
             if gone:
                 self._host.handle(Unsubscribed(tuple(each.id for each in gone)))
             count = len(gone)
         elif message.what == "advertisements":
             known = [session.advertisements.pop(each) for each in message.numbers if each in session.advertisements]
             if known:
-                self._host.handle(Unadvertised(tuple(each for ids in known for each in ids)))
+                self._host.handle(Unadvertised(tuple(each for claim in known for each in claim.ids)))
             count = len(known)
         else:
             raise WireError(f"subscriptions or advertisements can be withdrawn, not {message.what!r}")
@@ -299,24 +309,28 @@ class Serving:
 
     def _advertise(self, session: Session, message: Advertise) -> None:
         """A predicate allows what it names within its constraints, and all other attributes as they are."""
-        before = session.advertisements.get(message.number, ())
         self._check_length([message.predicate])
         space = self._spaces.of(message.space)
         wanted = parse_predicate(space, message.predicate)
         predicate, is_less = advertisable(self.access.of(session.identity), session.identity, space, wanted)
-        standing = sum(map(len, session.advertisements.values())) - len(before)
+        standing = sum(len(each.ids) for number, each in session.advertisements.items() if number != message.number)
         if standing + len(predicate.conjunctions) > self.limits.advertisements_per_client:
             raise LimitError("advertisements_per_client", f"{session.name} advertises too much; each OR counts as one more")
+        self._set_advertisement(session, message.number, space, predicate)
+        session.connection.send(Done(message.request, {"narrowed": print_predicate(predicate)} if is_less else {}))
+
+    def _set_advertisement(self, session: Session, number: int, space: Space, predicate: Predicate) -> None:
+        """In place of the one that had this number."""
+        before = session.advertisements.get(number)
         made: list[Advertisement] = []
         for conjunction in predicate.conjunctions:
             allowed = {name: (conjunction.get(name) or Constraint.present(kind),) for name, kind in space.kinds.items()}
             made.append(Advertisement(self._next_subscription, space, allowed, session.name))
             self._next_subscription += 1
         if before:
-            self._host.handle(Unadvertised(before))
+            self._host.handle(Unadvertised(before.ids))
         self._host.handle(Advertised(tuple(made)))
-        session.advertisements[message.number] = tuple(each.id for each in made)
-        session.connection.send(Done(message.request, {"narrowed": print_predicate(predicate)} if is_less else {}))
+        session.advertisements[number] = Claim(tuple(each.id for each in made), space.name, print_predicate(predicate))
 
     def _declare(self, session: Session, message: Spaces) -> None:
         declared = message.read()
@@ -361,7 +375,3 @@ class Serving:
             if now - session.connection.heard_at > self.limits.client_dead_after_s:
                 self._host.note("client silent", client=session.name)
                 session.connection.abort()
-
-
-def _router_name(session: Session, id: int) -> str:
-    return f"{session.name}#{id}"

@@ -8,7 +8,7 @@ Rule: a session keeps no more than its limits say; what it may do when its clien
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,19 @@ class Standing:
     """When it was made, by the clock of the event loop."""
 
 
+class Claim(NamedTuple):
+    """One advertisement of a client: its ids in the network (a disjunction is several), its space and what it says."""
+
+    ids: tuple[int, ...]
+    space: str
+    text: str
+
+
+def router_name(session: Session, id: int) -> str:
+    """By which the router knows a subscription."""
+    return f"{session.name}#{id}"
+
+
 @dataclass(eq=False)
 class Session:
     name: str
@@ -52,8 +65,8 @@ class Session:
     identity: str = ""
     on_slow: OnSlow = "pause"
     subscriptions: dict[int, Standing] = field(default_factory=dict)
-    advertisements: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Number at the client -> ids in the network: a disjunction is several advertisements."""
+    advertisements: dict[int, Claim] = field(default_factory=dict)
+    """By their numbers at the client."""
     delivered: int = 0
     missed: int = 0
     """Events that were left out because the client was slow, over its whole life."""
