@@ -73,7 +73,7 @@ from contentcast.wire import DeclaredSpaces, WireError
 from contentcast.wire.client import Ask, Hello
 
 HOST: Final = "a live broker"
-FIXED: Final = ("name", "listen", "protocol", "data", "http")
+FIXED: Final = ("name", "listen", "join", "protocol", "options", "data", "http")
 """Settings that count until the broker starts again."""
 
 
@@ -208,7 +208,7 @@ class Broker:
             self.reload()
 
     def reload(self, read: Callable[[], BrokerConfig] | None = None) -> dict[str, Any]:
-        """Takes what can change while it runs: neighbours, spaces, access, limits, certificates.
+        """Takes what can change while it runs: neighbours, spaces, access, limits, certificates, the form of the log.
 
         What is wrong is noted and raised, and nothing changes.
         """
@@ -224,10 +224,12 @@ class Broker:
             self.note("not reloaded", reason=str(reason))
             raise
         kept = {each: getattr(self.config, each) for each in FIXED}
-        ignored = [each for each in FIXED if getattr(config, each) not in (kept[each], "", None)]
+        # A broker without a name has made one up, and goes on with it.
+        ignored = [each for each in FIXED if getattr(config, each) != kept[each] and not (each == "name" and not config.name)]
         self.config = replace(config, **kept)
         self._tls = tls
-        self.reception.limits = config.limits
+        self.log.write_as(config.log)
+        self.reception.limits = self.spaces.limits = config.limits
         self.witness.memory.keep(config.limits.remembered_bytes)
         if self.durable is not None:
             self.durable.keep(keeping(config.limits))
@@ -235,7 +237,7 @@ class Broker:
             self._route(Declared(space))
             self.spaces.declared(space)
         self.serving.reload(config.limits, config.access, config.on_slow)
-        self.neighbours.check_names(self.spoken_protocol)
+        self.neighbours.reload(config.limits, self.spoken_protocol)
         self.neighbours.keep(list(config.neighbours))
         told = {"unchanged_until_restart": ", ".join(ignored) or "nothing"}
         self.note("reloaded", **told)

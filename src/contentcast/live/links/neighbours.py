@@ -89,7 +89,7 @@ class Neighbours:
     def __init__(self, host: Host, limits: Limits, tls: Callable[[], ssl.SSLContext | None], witness: Witness) -> None:
         self._host = host
         self._witness = witness
-        self._limits = limits
+        self.limits = limits
         self._tls = tls
         self.links: dict[str, Peer] = {}
         self.directs: dict[str, Peer] = {}
@@ -156,15 +156,17 @@ class Neighbours:
         connection = await dial(address, make, self._tls())
         connection.send(self._host.hello("link" if is_link else "direct"))
         try:
-            async with asyncio.timeout(self._limits.greeting_s):
+            async with asyncio.timeout(self.limits.greeting_s):
                 return await calling.answered
         except TimeoutError:
             connection.abort()
-            raise TimeoutError(f"{address} does not say who it is within {self._limits.greeting_s:g} s") from None
+            raise TimeoutError(f"{address} does not say who it is within {self.limits.greeting_s:g} s") from None
 
-    def check_names(self, protocol: str) -> None:
-        """After a change of settings: who could be linked without a certificate may need one now."""
+    def reload(self, limits: Limits, protocol: str) -> None:
+        """From now on these hold. Who could be linked without a certificate may need one now."""
+        self.limits = limits
         for peer in [*self.links.values(), *self.directs.values()]:
+            peer.connection.most_bytes = limits.link_message_bytes
             problem = self._host.check_broker(peer.connection, peer.name, protocol)
             if problem:
                 self._host.note("link no longer allowed", link=peer.name, reason=problem)
@@ -253,7 +255,7 @@ class Neighbours:
         if before is not None:
             self._drop(before, "another connection takes its place")
             before.connection.close()
-        peer.connection.most_bytes = self._limits.link_message_bytes
+        peer.connection.most_bytes = self.limits.link_message_bytes
         peer.connection.watch()
         table[peer.name] = peer
         peer.connection.send(Addresses(dict(self.addresses)))
@@ -288,7 +290,7 @@ class Neighbours:
             before = self.addresses.get(name)
             if name == self._host.name or (before is not None and before[0] >= incarnation):
                 continue
-            if len(self.addresses) >= self._limits.brokers and before is None:
+            if len(self.addresses) >= self.limits.brokers and before is None:
                 continue
             try:
                 for each in addresses:
@@ -306,7 +308,7 @@ class Neighbours:
     def send(self, peer: Peer, message: Message) -> None:
         """Over a link. One that does not take what it is sent is cut, and made anew."""
         connection = peer.connection
-        if connection.queued > self._limits.link_queue_bytes:
+        if connection.queued > self.limits.link_queue_bytes:
             reason = f"{connection.queued:,} bytes wait for {peer.name}"
             self._host.note("link cut", link=peer.name, reason=str(LimitError("link_queue_bytes", reason)))
             connection.abort()
@@ -342,7 +344,7 @@ class Neighbours:
 
     def _send_direct(self, peer: Peer, message: Message) -> None:
         connection = peer.connection
-        if connection.queued > self._limits.link_queue_bytes:
+        if connection.queued > self.limits.link_queue_bytes:
             self.lost_messages += 1
             return
         connection.name_spaces(spaces_of(message))
@@ -369,7 +371,7 @@ class Neighbours:
             if late > BEAT_EVERY_S:
                 connection.heard_at += late  # the silence was ours
             silent = now - connection.heard_at
-            if silent > self._limits.dead_after_s:
+            if silent > self.limits.dead_after_s:
                 self._drop(peer, f"silent for {silent:.1f} s")
                 connection.abort()
             elif not peer.is_link and connection.dialled and self._is_idle(connection, now):

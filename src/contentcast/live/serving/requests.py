@@ -114,6 +114,7 @@ class Serving:
         self.durables.limits = limits
         for session in self.sessions.values():
             session.limits = limits
+            session.connection.most_bytes = limits.client_message_bytes
         if access != before:
             changed = ChangedRights(self._host, self._spaces, before, access)
             changed.review(self.sessions.values(), self._deliveries, self.durables, self._set_advertisement)
