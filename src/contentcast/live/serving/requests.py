@@ -92,6 +92,7 @@ class Serving:
         self.access = access
         self.on_slow: OnSlow = on_slow
         self.sessions: dict[str, Session] = {}
+        self._missed_by_gone = 0
         self.publications = Publications(host, lambda: self.access, host.witness)
         self.durables = Durables(host, limits, host.witness)
         self._next_subscription = high_bits(host.name, host.incarnation, 63 - SUBSCRIPTION_BITS) << SUBSCRIPTION_BITS
@@ -106,6 +107,11 @@ class Serving:
     @property
     def published(self) -> int:
         return self.publications.published
+
+    @property
+    def missed(self) -> int:
+        """Events that were left out because clients were slow, those that have left included."""
+        return self._missed_by_gone + sum(each.missed for each in self.sessions.values())
 
     def reload(self, limits: Limits, access: Access, on_slow: OnSlow) -> None:
         """From now on these hold, for those who are connected too, and for what they have subscribed to and advertised."""
@@ -160,6 +166,7 @@ class Serving:
         """The client is gone; what it wanted ends. It says everything again when it comes back."""
         if self.sessions.get(session.name) is session:
             del self.sessions[session.name]
+            self._missed_by_gone += session.missed
         if session.cut:
             self._host.note("slow client cut off", client=session.name, reason=session.cut)
         self.durables.lost(session)
@@ -371,8 +378,9 @@ class Serving:
     # --- watching over them
 
     def check(self, now: float) -> None:
-        """Clients that were silent for too long are gone."""
+        """Clients that were silent for too long are gone. Who was slow and has read all is told what it has missed."""
         for session in list(self.sessions.values()):
+            session.tell_missed()
             if now - session.connection.heard_at > self.limits.client_dead_after_s:
                 self._host.note("client silent", client=session.name)
                 session.connection.abort()

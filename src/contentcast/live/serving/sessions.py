@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from contentcast.live.links.connection import Connection
 from contentcast.live.settings.limits import LimitError, Limits, OnSlow
-from contentcast.model import Space
+from contentcast.model import EventBatch, Space
 from contentcast.wire import frame
-from contentcast.wire.client import encode_delivery
+from contentcast.wire.client import encode_delivery, encode_events
 
 Ints = npt.NDArray[np.int64]
 
@@ -76,6 +76,8 @@ class Session:
     """Of posts on their way to the disk."""
     _untold: int = 0
     """The part of `missed` that the client was not told of yet."""
+    _untold_in: Space | None = None
+    """The space of the last of these."""
     paused: bool = False
     cut: str = ""
     """Why this broker has ended the connection."""
@@ -86,6 +88,7 @@ class Session:
         """Hands over events that are encoded already, or does with a slow client what was agreed: then they are left out."""
         connection = self.connection
         queued = connection.queued
+        self._untold_in = space
         if self.paused and queued:
             self._leave_out(count)
             return False
@@ -99,6 +102,13 @@ class Session:
         self.delivered += count
         connection.send_frame(frame(_DELIVERY + payload))
         return True
+
+    def tell_missed(self) -> None:
+        """A delivery without events, when the client has read all: what was left out at the end of a burst is told too."""
+        if self._untold and self._untold_in is not None and not self.connection.queued:
+            nothing = np.empty(0, np.int64)
+            events = EventBatch.from_dicts(self._untold_in, [])
+            self.deliver(events.space, 0, *encode_events(events), nothing, nothing)
 
     def _slow(self, count: int) -> None:
         match self.on_slow:
