@@ -89,6 +89,8 @@ def test_fan_out_needs_no_multicast() -> None:
         await one.publish("trades", trades(5))
         await other.until(lambda: len(got) == 3)
         assert (one.server.mode, one.server.state()["datagrams"]["groups"]) == ("fanout", {})
+        alone = other.server.state()["datagrams"]["alone"]
+        assert (alone["received"] > 0, alone["missing"]) == (True, 0), "copies are counted"
 
     run(story)
 

@@ -460,3 +460,23 @@ def test_the_client_without_async(tmp_path: Path) -> None:
             assert await asyncio.to_thread(use) == [1, 2, 3]
 
     told()
+
+
+@story
+async def test_a_folder_whose_records_are_gone_does_not_verify(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a, _ = await net.alone()
+        await a.stop()
+        assert verify(tmp_path / "a")["records"] > 0
+        for log in (tmp_path / "a").glob("*.log"):
+            log.unlink()
+        with pytest.raises(cc.ContentcastError, match=r"has no \.log file: the records of broker a are gone"):
+            verify(tmp_path / "a")
+
+
+@story
+async def test_a_broker_says_that_its_protocol_keeps_nothing(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a", protocol="overlay")
+        assert isinstance(a.log, Silent)
+        assert ("nothing is durable", "overlay") in [(what, facts.get("protocol")) for what, facts in a.log.notes]

@@ -177,6 +177,8 @@ class Broker:
         self.neighbours.keep(list(config.neighbours))
         self._beat()
         self._turns.want()
+        if config.data is not None and not self.is_durable:
+            self.note("nothing is durable", protocol=config.protocol, data=str(config.data), kept="the name alone")
         self.note("started", incarnation=self.incarnation, protocol=config.protocol, listen=", ".join(map(str, self.addresses)))
 
     async def stop(self) -> None:
@@ -371,6 +373,10 @@ class Broker:
 
     def link_up(self, link: str, delay_s: float) -> None:
         self.note("link up", link=link, delay_ms=1000 * delay_s)
+        self.put(LinkUp(link, delay_s))
+
+    def link_changed(self, link: str, delay_s: float) -> None:
+        """Another delay is worth no line in the log; `state` has it."""
         self.put(LinkUp(link, delay_s))
 
     def link_lost(self, link: str, reason: str) -> None:

@@ -290,8 +290,14 @@ class LanClient:
             found = self.server.space(space.name)
             return found if found is not None and (found == space or found.extends(space)) else self.server.declare(space)
         if self.server.space(space) is None:
-            said = f"nobody on the LAN has declared the space {space!r}; declare(Space({space!r}, ...)) does"
-            await self.until(lambda: self.server.space(space) is not None, SPACE_WITHIN_S, said)
+            try:
+                await self.until(lambda: self.server.space(space) is not None, SPACE_WITHIN_S)
+            except LanError:
+                known = self.server.router.spaces.named()
+                raise LanError(
+                    f"nobody on the LAN has declared the space {space!r} within {SPACE_WITHIN_S:g} s"
+                    f"{nearest(space, known, 'there are') if known else ''}; declare(Space({space!r}, ...)) declares it"
+                ) from None
         found = self.server.space(space)
         assert found is not None
         return found

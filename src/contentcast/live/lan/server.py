@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -23,8 +24,8 @@ import numpy as np
 from contentcast.hosting.perform import How, perform
 from contentcast.hosting.timers import Timers
 from contentcast.live.datagrams import RECEIVE_BUFFER_BYTES, Receiver, Sender
-from contentcast.live.lan.options import LanOptions
-from contentcast.live.lan.packets import PROBE, Assembler, Cutter, probe_bytes, probe_ids
+from contentcast.live.lan.options import LanError, LanOptions
+from contentcast.live.lan.packets import PROBE, Assembler, Cutter, Losses, probe_bytes, probe_ids
 from contentcast.live.lan.reach import Reach
 from contentcast.model import EventBatch, Space
 from contentcast.routing.contract import (
@@ -103,6 +104,7 @@ class LanServer:
         self._alone = Assembler("", self.sender_id, options.key)
         self._receivers: dict[str, tuple[Receiver, Assembler]] = {}
         self._addresses: dict[str, tuple[str, int]] = {}
+        self._peers: list[tuple[str, int]] = []
         self._timers = Timers()
         self._handles: dict[Timer, asyncio.TimerHandle] = {}
         self._waiting: deque[Input] = deque()
@@ -129,6 +131,7 @@ class LanServer:
 
     async def start(self) -> LanServer:
         self._loop = asyncio.get_running_loop()
+        self._peers = [await self._resolved(*each) for each in self.options.peers]
         self._sender = Sender(self.options.interface, port=self.options.port)
         self._loop.add_reader(self._sender.socket, self._read_alone)
         self._running = True
@@ -146,6 +149,13 @@ class LanServer:
             self._close()
             raise
         return self
+
+    async def _resolved(self, host: str, port: int) -> tuple[str, int]:
+        try:
+            found = await self._loop.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_DGRAM)
+        except OSError as reason:
+            raise LanError(f"the peer {host}:{port} is not known here: {reason.strerror or reason}") from None
+        return str(found[0][4][0]), port
 
     async def repaired(self, within_s: float) -> bool:
         """Waits until nobody asks any more for what was sent reliably; False: somebody still does."""
@@ -175,7 +185,7 @@ class LanServer:
 
     def _probe_alone(self, unheard: set[int]) -> None:
         datagrams = list(self._cutter.cut(probe_bytes(unheard), PROBE, fan_out=True))
-        for peer in self.options.peers:
+        for peer in self._peers:
             self._sender.send_all(datagrams, peer)
 
     def _probe_group(self) -> None:
@@ -312,7 +322,7 @@ class LanServer:
     def _send_bytes(self, payload: bytes, group: str) -> None:
         if self.mode == "fanout":
             datagrams = list(self._cutter.cut(payload, group, fan_out=True))
-            for peer in self.options.peers:
+            for peer in self._peers:
                 self._sender.send_all(datagrams, peer)
             if not self._receivers:
                 return
@@ -361,18 +371,10 @@ class LanServer:
     def state(self) -> dict[str, Any]:
         """What the router knows, how datagrams travel, and what was lost where."""
         groups = {
-            group: {
-                "received": each.losses.received,
-                "missing": each.losses.missing,
-                "dropped by the kernel": receiver.dropped,
-                "unfinished": each.losses.unfinished,
-                "foreign": each.losses.foreign,
-                "unsigned": each.losses.unsigned,
-                "replayed": each.losses.replayed,
-                "buffer bytes": receiver.buffer_bytes,
-            }
+            group: {**_shown(each.losses, receiver.dropped), "buffer bytes": receiver.buffer_bytes}
             for group, (receiver, each) in sorted(self._receivers.items())
         }
+        alone = _shown(self._alone.losses, self._sender.dropped)
         return {
             "name": self.name,
             "at": time.time(),
@@ -380,7 +382,19 @@ class LanServer:
             **self.reach.state(),
             "interface": self.options.interface.address,
             "signed": self.options.key is not None,
-            "datagrams": {"sent": self._sender.sent, "refused": self._sender.refused, "groups": groups},
+            "datagrams": {"sent": self._sender.sent, "refused": self._sender.refused, "alone": alone, "groups": groups},
             "undecodable": dict(self.undecodable),
             **self.router.state(),
         }
+
+
+def _shown(losses: Losses, dropped: int) -> dict[str, int]:
+    return {
+        "received": losses.received,
+        "missing": losses.missing,
+        "dropped by the kernel": dropped,
+        "unfinished": losses.unfinished,
+        "foreign": losses.foreign,
+        "unsigned": losses.unsigned,
+        "replayed": losses.replayed,
+    }

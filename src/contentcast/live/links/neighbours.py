@@ -53,6 +53,8 @@ class Host(Protocol):
 
     def link_up(self, link: str, delay_s: float) -> None: ...
 
+    def link_changed(self, link: str, delay_s: float) -> None: ...
+
     def link_lost(self, link: str, reason: str) -> None: ...
 
     def check_broker(self, connection: Connection, name: str, protocol: str) -> str:
@@ -395,7 +397,7 @@ class Neighbours:
             # A link tells its delay when it is clearly another one, so that routes do not change with every beat.
             if peer.is_link and self.links.get(peer.name) is peer and delay_s != peer.delay_s:
                 peer.delay_s = delay_s
-                self._host.link_up(peer.name, delay_s)
+                self._host.link_changed(peer.name, delay_s)
 
     async def close(self) -> None:
         tasks = [*self._tasks.values(), *self._direct_tasks]

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from contentcast.language import parse_many, parse_predicate, print_predicate
-from contentcast.live.greeting import MOST_NAME_CHARACTERS
 from contentcast.live.links.connection import Connection
 from contentcast.live.looking.witness import Witness
 from contentcast.live.serving import durables, publications
@@ -30,6 +29,7 @@ from contentcast.live.serving.publications import Publications
 from contentcast.live.serving.sessions import Claim, Session, Standing, router_name
 from contentcast.live.serving.spaces import LiveSpaces
 from contentcast.live.settings.access import Access, AccessError, advertisable, narrowed
+from contentcast.live.settings.identity import check_name
 from contentcast.live.settings.limits import ON_SLOW, LimitError, Limits, OnSlow
 from contentcast.live.settings.tls import proven_name
 from contentcast.model import (
@@ -249,10 +249,7 @@ class Serving:
             raise WireError(
                 f"a durable subscription is one alone; {len(message.numbers)} were asked for as {message.durable!r}"
             )
-        if not 0 < len(message.durable) <= MOST_NAME_CHARACTERS or not message.durable.isprintable():
-            raise ContentcastError(
-                f"the name of a durable subscription has 1 to {MOST_NAME_CHARACTERS} characters that can be printed"
-            )
+        check_name(message.durable, "the name of a durable subscription")
         (number,) = message.numbers
         id, name = self.durables.identify(session, message.durable)
         rights = self.access.of(session.identity)
