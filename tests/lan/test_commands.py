@@ -53,6 +53,24 @@ def test_three_terminals(tmp_path: Path) -> None:
     assert [json.loads(line)["price"] for line in out.splitlines()] == [0.0, 1.0, 2.0]
 
 
+def test_a_publisher_leaves_when_its_readers_have_everything(tmp_path: Path) -> None:
+    lan, space = Lan(), tmp_path / "trades.json"
+    TRADES.save(space)
+    address = ["--lan", lan.url(), "--space", str(space)]
+    count = 30_000
+    with (tmp_path / "out").open("w") as out:
+        words = [*PROGRAM, "subscribe", *address, "--count", str(count), "--reliable"]
+        listening = subprocess.Popen(words, stdout=out, stderr=subprocess.PIPE, text=True)
+    assert listening.stderr is not None
+    assert "subscribed" in listening.stderr.readline()
+    events = "\n".join(f'{{"price": {at}}}' for at in range(count))
+    published = run("publish", *address, given=events)
+    assert published.returncode == 0, published.stderr
+    assert listening.wait(60) == 0
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert [int(json.loads(each)["price"]) for each in lines] == list(range(count))
+
+
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     done = run("subscribe", "TRUE")
     assert (done.returncode, done.stderr) == (
@@ -62,6 +80,32 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     done = run("join", "--lan", "lan://239.192.10.0?interface=10.9.8.7")
     assert done.returncode == 2
     assert "add key=FILE" in done.stderr
+    for address, said in (
+        ("lan://239.192.10.0?interface=10.9.8.7&insecure=yes", "no interface has the address 10.9.8.7"),
+        ("lan://239.192.10.0?hold_back=true", "hold_back is yes or no, got 'true'"),
+        ("lan://239.192.10.0?mode=fanout&peer=nobody.invalid:7000", "the peer nobody.invalid:7000 is not known here"),
+    ):
+        done = run("join", "--seconds", "1", "--lan", address)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert said in done.stderr
+
+
+def test_a_subscriber_ends_when_nobody_reads_what_it_prints(tmp_path: Path) -> None:
+    """As behind `| head -1`."""
+    lan, space = Lan(), tmp_path / "trades.json"
+    TRADES.save(space)
+    address = ["--lan", lan.url(), "--space", str(space)]
+    pipe = subprocess.PIPE
+    listening = subprocess.Popen([*PROGRAM, "subscribe", *address], stdout=pipe, stderr=pipe, text=True)
+    assert listening.stdout is not None
+    assert listening.stderr is not None
+    assert "subscribed" in listening.stderr.readline()
+    assert run("publish", *address, given='{"price": 1}\n').returncode == 0
+    assert json.loads(listening.stdout.readline()) == {"price": 1.0}
+    listening.stdout.close()
+    assert run("publish", *address, given='{"price": 2}\n').returncode == 0
+    assert listening.wait(60) == 0
+    assert listening.stderr.read() == ""
 
 
 def test_a_mapping_is_planned_from_a_workload(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import contentcast as cc
 from contentcast.language import advertisement
 from contentcast.live.datagrams import Sender
+from contentcast.live.lan import connect_lan
 from contentcast.live.lan.options import LanError
 from contentcast.live.lan.watching import watch
 from contentcast.model import Attribute, EventBatch, Space
@@ -55,6 +56,27 @@ def test_the_address_of_a_lan_is_one_that_connect_takes() -> None:
         cc.connect("lan://239.192.10.0:6666", name="desk-7")
 
 
+def test_an_event_that_does_not_fit_is_refused_alone() -> None:
+    async def story(lan: Lan) -> None:
+        publisher, reader = await lan.client(), await lan.client()
+        got: list[float] = []
+        await reader.subscribe("trades", deliver=lambda each: got.append(each["price"]))
+        await heard(publisher)
+        await publisher.publish("trades", {"price": 1.0})
+        with pytest.raises(cc.EventError, match="attribute price"):
+            await publisher.publish("trades", {"price": "oops"})
+        changed = {"price": 3.0}
+        await publisher.publish("trades", changed)
+        changed["price"] = "too late"  # type: ignore[assignment]
+        await reader.until(lambda: got == [1.0, 3.0])
+        wider = Space("trades", issue="string", price="float", volume="int")
+        await publisher.declare(wider)
+        await publisher.publish("trades", {"price": 4.0, "volume": 7})
+        await reader.until(lambda: got == [1.0, 3.0, 4.0])
+
+    run(story)
+
+
 def test_events_between_parties_of_one_process_never_become_bytes() -> None:
     async def story(lan: Lan) -> None:
         one = await lan.client()
@@ -83,7 +105,9 @@ def test_a_space_is_learnt_from_whoever_declared_it() -> None:
         await heard(owner)
         await owner.publish("trades", trades(5))
         await stranger.until(lambda: len(got) == 3)
-        with pytest.raises(LanError, match="nobody on the LAN has declared the space 'quotes'"):
+        with pytest.raises(
+            LanError, match=r"the space 'quotes' within 3 s; .*declare\(Space\('quotes', \.\.\.\)\) declares it$"
+        ):
             await stranger.subscribe("quotes")
 
     run(story)
@@ -226,6 +250,56 @@ def test_a_mapping_is_changed_while_events_flow() -> None:
         assert got == [float(number) for number in range(count)]
         assert one.server.state()["traffic"][group]["sent"] > 0 or count == 0
         await one.until(lambda: len(one.server.state()["mapping"]["hears"]) == 1)
+
+    run(story)
+
+
+def test_a_large_reliable_batch_comes_although_its_publisher_leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is cut into messages with numbers of their own. Every third is lost: it is repeated alone, and the publisher waits."""
+    sending = Sender.send_all
+    sent: list[str] = []
+
+    async def story(lan: Lan) -> None:
+        reader = await lan.client()
+        got: list[float] = []
+        gaps: list[Any] = []
+
+        def lossy(self: Sender, datagrams: Any, to: tuple[str, int]) -> None:
+            if len(datagrams) > 2:
+                sent.append("lost" if len(sent) % 3 == 0 and len(sent) < 60 else "sent")
+                if sent[-1] == "lost":
+                    return
+            sending(self, datagrams, to)
+
+        async with connect_lan(lan.url("insecure=no"), spaces=(TRADES,)) as publisher:
+            wanted = {"deliver": lambda each: got.append(each["price"]), "quality": "reliable", "on_missed": gaps.append}
+            await reader.subscribe("trades", **wanted)
+            await heard(publisher)
+            monkeypatch.setattr(Sender, "send_all", lossy)
+            await publisher.publish("trades", trades(50_000))
+            assert publisher.server.router.streams.state()["streams"]["sent"][group_of(publisher)] > 20
+        await reader.until(lambda: len(got) == 50_000)
+        assert got == [float(at) for at in range(50_000)]
+        assert gaps == []
+
+    run(story)
+
+
+def group_of(client: Any) -> str:
+    """The one to which it sends reliably."""
+    (group,) = client.server.router.streams.state()["streams"]["sent"]
+    return str(group)
+
+
+def test_a_publisher_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(lan: Lan) -> None:
+        publisher, reader = await lan.client(), await lan.client()
+        await reader.subscribe("trades", quality="reliable")
+        await heard(publisher)
+        await publisher.publish("trades", trades(1))
+        assert not await publisher.repaired(0.0)
+        assert "still asks for what was sent reliably" in caplog.text
+        assert await publisher.repaired()
 
     run(story)
 

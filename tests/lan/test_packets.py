@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contentcast.live.datagrams import MOST_DATAGRAM_BYTES
-from contentcast.live.lan import keys
+from contentcast.live.lan import keys, packets
 from contentcast.live.lan.keys import GroupKey, Window
-from contentcast.live.lan.packets import HEADER, PROBE, Assembler, Cutter, probe_bytes, probe_ids
+from contentcast.live.lan.packets import HEADER, MAGIC, PROBE, VERSION, Assembler, Cutter, probe_bytes, probe_ids
 from contentcast.model import ContentcastError
 
 G = "udp_ipm://239.192.10.1:6666"
@@ -52,6 +52,35 @@ def test_a_message_that_misses_a_part_is_given_up_when_others_come() -> None:
         first, *_ = cutter.cut(bytes(5000), G)
         assert taken(assembler, [first]) == []
     assert assembler.losses.unfinished == 100 - 64
+
+
+def forged(sender: int, number: int, part: int, parts: int, piece: bytes = b"?") -> bytes:
+    return HEADER.pack(MAGIC, VERSION, 0, sender, number, part, parts) + piece
+
+
+def test_parts_that_disagree_are_passed_over() -> None:
+    """The fifth of ten and the first of two say that they are of one message."""
+    assembler = Assembler(G, 1)
+    assert taken(assembler, [forged(7, 10, 5, 10), forged(7, 5, 0, 2)]) == []
+    assert assembler.losses.foreign == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 5), st.integers(0, 6)), max_size=30))
+def test_whatever_the_parts_say_nothing_raises(told: list[tuple[int, int, int]]) -> None:
+    assembler = Assembler(G, 1)
+    for number, part, parts in told:
+        assembler.take(memoryview(forged(7, number, part, parts)))
+
+
+def test_senders_that_somebody_makes_up_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packets, "MOST_UNFINISHED_BYTES", 1000)
+    assembler, real = Assembler(G, 1), Cutter(7)
+    assert taken(assembler, list(real.cut(b"x", G))) == [b"x"]
+    for sender in range(100, 100 + 2 * packets.MOST_SENDERS):
+        taken(assembler, [forged(sender, 1, 0, 2, bytes(100))])
+    assert len(assembler._streams) == packets.MOST_SENDERS
+    assert assembler._held <= 1000
+    assert taken(assembler, list(real.cut(b"y", G))) == [b"y"]
 
 
 def test_a_server_passes_over_what_it_sent_itself() -> None:

@@ -89,6 +89,8 @@ def test_fan_out_needs_no_multicast() -> None:
         await one.publish("trades", trades(5))
         await other.until(lambda: len(got) == 3)
         assert (one.server.mode, one.server.state()["datagrams"]["groups"]) == ("fanout", {})
+        alone = other.server.state()["datagrams"]["alone"]
+        assert (alone["received"] > 0, alone["missing"]) == (True, 0), "copies are counted"
 
     run(story)
 
@@ -228,3 +230,22 @@ def known(client: LanClient) -> set[int]:
     server = client.server
     assemblers = [server._alone, *(assembler for _, assembler in server._receivers.values())]
     return {sender for each in assemblers for sender, _ in each._streams} | set(server.reach._heard)
+
+
+def test_servers_that_somebody_makes_up_cost_few_probes_and_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a key anybody can say that he is a thousand servers, each heard alone."""
+    monkeypatch.setattr(reach, "PROBE_AGAIN_S", 60.0)
+
+    async def story(lan: Lan) -> None:
+        client = await lan.client()
+        watch = client.server.reach
+        probes: list[set[int]] = []
+        forgotten: list[int] = []
+        watch._send_alone, watch._forget = probes.append, forgotten.append
+        for sender in range(5000):
+            watch.heard_alone({sender})
+        assert len(probes) == 1, "the next one is planned"
+        assert len(watch._heard) == reach.MOST_SENDERS
+        assert len(forgotten) >= 5000 - reach.MOST_SENDERS
+
+    run(story)

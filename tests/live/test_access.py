@@ -196,9 +196,11 @@ async def test_rights_by_content() -> None:
         ({"neighbours": SECURE, "access": Access((), RIGHTS)}, "add authority to \\[tls\\]"),
         ({"join": SECURE, "protocol": "overlay", "access": Access((), RIGHTS)}, "add authority to \\[tls\\]"),
         (
-            {"listen": SECURE, "tls": Tls(Path("a.pem"), Path("a.key")), "access": Access((), RIGHTS)},
+            {"neighbours": SECURE, "tls": Tls(Path("a.pem"), Path("a.key")), "access": Access((), RIGHTS)},
             "add authority to \\[tls\\]",
         ),
+        ({"http": "127.0.0.1:99999"}, "a port from 0 to 65535"),
+        ({"name": "a\nb"}, "the name of a broker has 1 to 200 characters that can be printed"),
     ],
 )
 def test_what_would_be_open_to_strangers_is_said_before_the_broker_starts(settings: dict[str, Any], complaint: str) -> None:
@@ -206,6 +208,11 @@ def test_what_would_be_open_to_strangers_is_said_before_the_broker_starts(settin
         BrokerConfig(**settings).check()
     if settings.get("http", "").startswith("0"):
         BrokerConfig(**settings, insecure=True).check()
+
+
+def test_a_broker_alone_with_tls_and_tokens_needs_no_authority() -> None:
+    """Nobody is taken for another broker there: none could prove a name."""
+    BrokerConfig(listen=SECURE, tls=Tls(Path("a.pem"), Path("a.key")), access=Access((), RIGHTS)).check()
 
 
 def test_nobody_can_make_up_a_name_that_belongs_to_another_identity(tmp_path: Path) -> None:

@@ -200,6 +200,21 @@ def test_a_network_file_goes_up_and_down(start: Any, tmp_path: Path) -> None:
             looked = start("top", "--once", "--json", "--broker", ",".join(each["address"] for each in brokers.values()))
             assert await looked.ended() == 0, looked.complained()
             assert [json.loads(line)["broker"] for line in looked.said().splitlines()] == ["a", "b", "c"]
+            up = start("network", "up", str(tmp_path / "lab.edges"))
+            assert await up.ended() == 2
+            assert "is up" in up.complained()
+            os.kill(brokers["b"]["pid"], signal.SIGKILL)
+            other = start("network", "up", str(tmp_path / "lab.edges"), "--protocol", "flooding")
+            assert await other.ended() == 2
+            assert "another protocol" in other.complained()
+            again = start("network", "up", str(tmp_path / "lab.edges"), "--json")
+            assert await again.ended() == 0, again.complained()
+            there = json.loads(again.said())
+            assert {name: each["links"] for name, each in there.items()} == {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
+            assert {name: each["address"] for name, each in there.items()} == {
+                name: each["address"] for name, each in brokers.items()
+            }
+            assert [name for name in there if there[name]["pid"] != brokers[name]["pid"]] == ["b"]
         finally:
             down = start("network", "down", str(tmp_path / "lab.edges"))
             assert await down.ended() == 0

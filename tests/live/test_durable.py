@@ -16,6 +16,7 @@ from contentcast.live.broker import Broker
 from contentcast.live.client.durable import DurableSubscription, Missed, Place
 from contentcast.live.client.tracing import Tracer
 from contentcast.live.errors import LiveError
+from contentcast.live.looking.inspection import state
 from contentcast.live.looking.log import Silent
 from contentcast.live.looking.verifying import verify
 from contentcast.live.records import OnDisk
@@ -212,12 +213,15 @@ async def test_a_batch_with_a_publishers_number_is_published_once(tmp_path: Path
         first = await one.publish("trades", prices(1, 2), publisher="feed", number=1)
         again = await one.publish("trades", prices(1, 2), publisher="feed", number=1)
         assert (first.duplicate, again.duplicate, first.position, again.position) == (False, True, 1, 1)
+        assert await taken(events, 2) == [1, 2]
+        told = state(a)
+        assert (told["published"], told["delivered"], told["subscriptions"]) == (2, 2, 1), "a duplicate counts once"
         await a.stop()
         a = await net.again(a)
         other = await net.client(a)
         assert (await other.publish("trades", prices(1, 2), publisher="feed", number=1)).duplicate
         assert not (await other.publish("trades", prices(3, 1), publisher="feed", number=2)).duplicate
-        assert await taken(events, 3) == [1, 2, 3]
+        assert await taken(events, 1) == [3]
         with pytest.raises(cc.ContentcastError, match="numbers from 1 on"):
             await other.publish("trades", prices(3, 1), publisher="feed")
 
@@ -456,3 +460,23 @@ def test_the_client_without_async(tmp_path: Path) -> None:
             assert await asyncio.to_thread(use) == [1, 2, 3]
 
     told()
+
+
+@story
+async def test_a_folder_whose_records_are_gone_does_not_verify(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a, _ = await net.alone()
+        await a.stop()
+        assert verify(tmp_path / "a")["records"] > 0
+        for log in (tmp_path / "a").glob("*.log"):
+            log.unlink()
+        with pytest.raises(cc.ContentcastError, match=r"has no \.log file: the records of broker a are gone"):
+            verify(tmp_path / "a")
+
+
+@story
+async def test_a_broker_says_that_its_protocol_keeps_nothing(tmp_path: Path) -> None:
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a", protocol="overlay")
+        assert isinstance(a.log, Silent)
+        assert ("nothing is durable", "overlay") in [(what, facts.get("protocol")) for what, facts in a.log.notes]

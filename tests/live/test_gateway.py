@@ -12,12 +12,15 @@ import pytest
 
 import contentcast as cc
 from contentcast.commands.live.options import DEFAULT_BROKER
+from contentcast.live.broker import Broker
 from contentcast.live.lan.gateway import Gateway, SeenIds, Share
 from contentcast.live.lan.gateway_config import gateway_config, read_gateway_config
+from contentcast.live.looking.log import Silent
 from contentcast.live.settings.access import Access, Rights
+from contentcast.live.settings.config import BrokerConfig
 from contentcast.model import EventBatch
 from tests.lan.loopback import Lan
-from tests.live.stories import TRADE, TRADES, Net, Process, knows_space, story, until
+from tests.live.stories import TRADE, TRADES, Net, Process, Proxy, knows_space, story, until
 
 SAP = TRADE | {"issue": "SAP"}
 
@@ -28,8 +31,19 @@ class Bridge:
     def __init__(self, net: Net, lan: Lan) -> None:
         self._net, self._lan = net, lan
 
-    async def open(self, broker: Any, name: str, *shares: Share, reached_at: str | None = None, **options: Any) -> Gateway:
-        client = await self._net.client(broker, name=Gateway.client_name("brokers", name), **options)
+    async def open(
+        self,
+        broker: Broker,
+        name: str,
+        *shares: Share,
+        instead: tuple[Broker, ...] = (),
+        url: str = "",
+        reached_at: str | None = None,
+        **options: Any,
+    ) -> Gateway:
+        url = url or ",".join(str(each.addresses[0]) for each in (broker, *instead))
+        connecting = cc.connect(url, name=Gateway.client_name("brokers", name), **options)
+        client = await self._net.enter_async_context(connecting)
         lan = await self._lan.client(spaces=())
         address = str(broker.addresses[0]) if reached_at is None else reached_at
         made = Gateway(lan, client, shares or (Share("trades"),), name=name, address=address)
@@ -103,6 +117,57 @@ async def test_of_two_gateways_one_carries_and_the_other_takes_over() -> None:
         await until(lambda: len(got_near) == 10 and len(got_far) == 10)
         assert sorted(each["volume"] for each in got_near) == [1, 2, 3, 4, 5, 6, 101, 102, 103, 106]
         assert sorted(each["volume"] for each in got_far) == [1, 2, 3, 4, 5, 6, 101, 102, 103, 106]
+
+
+@story
+async def test_a_gateway_that_waits_for_its_broker_gives_way(tmp_path: Path) -> None:
+    """g1 has two addresses. It has published to a, so only a may hear the rest: g2 takes over, and gives way when a is back."""
+    async with Net() as net, Lan() as lan:
+        a = await net.broker("a", data=tmp_path / "a")
+        b = await net.broker("b", a, data=tmp_path / "b")
+        far, near = await net.client(b), await lan.client()
+        await far.declare(TRADES)
+        bridge = Bridge(net, lan)
+        first, second = await bridge.open(a, "g1", instead=(b,)), await bridge.open(b, "g2")
+        got: list[int] = []
+        await far.subscribe("trades", deliver=lambda event: got.append(event["volume"]))
+        await until(lambda: first.is_active and wants(first)[1] == wants(second)[1] == ["TRUE"])
+        await until(lambda: near.server.space("trades") == TRADES)
+        await near.publish("trades", TRADE | {"volume": 1})
+        await until(lambda: got == [1] and first.to_brokers.crossed == 1)
+        await a.stop()
+        await until(lambda: second.is_active)
+        assert not first.state()["carries"]
+        assert not first.state()["connected"]
+        await near.publish("trades", TRADE | {"volume": 2})
+        await until(lambda: got == [1, 2])
+        assert (first.to_brokers.crossed, second.to_brokers.crossed) == (1, 1)
+        await net.enter_async_context(Broker(BrokerConfig(name="a", listen=a.addresses, data=tmp_path / "a"), log=Silent()))
+        await until(lambda: first.is_active and not second.is_active)
+        await near.publish("trades", TRADE | {"volume": 3})
+        await until(lambda: (first.to_brokers.crossed, second.to_brokers.crossed) == (2, 1))
+
+
+@story
+async def test_what_the_broker_has_not_accepted_waits_and_has_not_crossed() -> None:
+    async with Net() as net, Lan() as lan:
+        a = await net.broker("a")
+        far, near = await net.client(a), await lan.client()
+        await far.declare(TRADES)
+        async with Proxy(a) as proxy:
+            gateway = await Bridge(net, lan).open(a, "g1", url=proxy.url)
+            await far.subscribe("trades")
+            await until(lambda: gateway.is_active and wants(gateway)[1] == ["TRUE"])
+            await until(lambda: near.server.space("trades") == TRADES)
+            proxy.answers = False
+            await near.publish("trades", TRADE)
+            await until(lambda: gateway.state()["to the brokers"]["waiting"] == 1)
+            assert gateway.to_brokers.crossed == 0
+            proxy.cut()
+            await until(lambda: not gateway.is_active)
+            proxy.answers = True
+            await until(lambda: gateway.to_brokers.crossed == 1)
+            assert gateway.state()["to the brokers"]["waiting"] == 0
 
 
 @story

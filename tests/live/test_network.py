@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
 
 import contentcast as cc
 from contentcast.catalog import PROTOCOLS
+from contentcast.live.looking.log import Silent
+from contentcast.routing.contract import LinkUp
+from contentcast.wire.client import Beat
 from tests.live.stories import TRADE, TRADES, Net, knows_space, story, until, wanted_at
 
 
@@ -107,6 +111,19 @@ async def test_a_pair_of_brokers_that_dial_each_other_keeps_one_connection() -> 
         await until(lambda: len(a.reception.connections) == len(b.reception.connections) == 1)
         assert set(a.neighbours.links) == {"b"}
         assert set(b.neighbours.links) == {"a"}
+
+
+@story
+async def test_another_delay_of_a_link_is_told_to_the_router_and_not_to_the_log() -> None:
+    async with Net() as net:
+        a, *_ = await net.pair()
+        link, told, put = a.neighbours.links["b"], [], a.put
+        a.put = lambda input: (told.append(input), put(input))[1]  # type: ignore[method-assign]
+        link.rtt_s = math.inf
+        a.neighbours.beaten(link, Beat(heard=1.0), 1.5)
+        assert LinkUp("b", 0.256) in told
+        assert isinstance(a.log, Silent)
+        assert [what for what, _ in a.log.notes].count("link up") == 1
 
 
 @story

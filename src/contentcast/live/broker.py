@@ -73,7 +73,7 @@ from contentcast.wire import DeclaredSpaces, WireError
 from contentcast.wire.client import Ask, Hello
 
 HOST: Final = "a live broker"
-FIXED: Final = ("name", "listen", "protocol", "data", "http")
+FIXED: Final = ("name", "listen", "join", "protocol", "options", "data", "http")
 """Settings that count until the broker starts again."""
 
 
@@ -171,11 +171,14 @@ class Broker:
         for space in config.spaces:
             self.handle(Declared(space))
             self.spaces.declared(space)
+        self.serving.begin()
         self.news.begin(getattr(self.router, "needs_links", True))
         self.is_ready = True
         self.neighbours.keep(list(config.neighbours))
         self._beat()
         self._turns.want()
+        if config.data is not None and not self.is_durable:
+            self.note("nothing is durable", protocol=config.protocol, data=str(config.data), kept="the name alone")
         self.note("started", incarnation=self.incarnation, protocol=config.protocol, listen=", ".join(map(str, self.addresses)))
 
     async def stop(self) -> None:
@@ -207,7 +210,7 @@ class Broker:
             self.reload()
 
     def reload(self, read: Callable[[], BrokerConfig] | None = None) -> dict[str, Any]:
-        """Takes what can change while it runs: neighbours, spaces, access, limits, certificates.
+        """Takes what can change while it runs: neighbours, spaces, access, limits, certificates, the form of the log.
 
         What is wrong is noted and raised, and nothing changes.
         """
@@ -223,17 +226,20 @@ class Broker:
             self.note("not reloaded", reason=str(reason))
             raise
         kept = {each: getattr(self.config, each) for each in FIXED}
-        ignored = [each for each in FIXED if getattr(config, each) not in (kept[each], "", None)]
+        # A broker without a name has made one up, and goes on with it.
+        ignored = [each for each in FIXED if getattr(config, each) != kept[each] and not (each == "name" and not config.name)]
         self.config = replace(config, **kept)
         self._tls = tls
-        self.reception.limits = config.limits
+        self.log.write_as(config.log)
+        self.reception.limits = self.spaces.limits = config.limits
         self.witness.memory.keep(config.limits.remembered_bytes)
         if self.durable is not None:
             self.durable.keep(keeping(config.limits))
-        self.serving.reload(config.limits, config.access, config.on_slow)
         for space in config.spaces:
-            self.put(Declared(space))
+            self._route(Declared(space))
             self.spaces.declared(space)
+        self.serving.reload(config.limits, config.access, config.on_slow)
+        self.neighbours.reload(config.limits, self.spoken_protocol)
         self.neighbours.keep(list(config.neighbours))
         told = {"unchanged_until_restart": ", ".join(ignored) or "nothing"}
         self.note("reloaded", **told)
@@ -367,6 +373,10 @@ class Broker:
 
     def link_up(self, link: str, delay_s: float) -> None:
         self.note("link up", link=link, delay_ms=1000 * delay_s)
+        self.put(LinkUp(link, delay_s))
+
+    def link_changed(self, link: str, delay_s: float) -> None:
+        """Another delay is worth no line in the log; `state` has it."""
         self.put(LinkUp(link, delay_s))
 
     def link_lost(self, link: str, reason: str) -> None:

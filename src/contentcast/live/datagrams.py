@@ -39,6 +39,7 @@ UDP_GRO: Final = 104
 MOST_AT_ONCE: Final = 65_507 // MOST_DATAGRAM_BYTES
 """Datagrams handed to the kernel together: together they are no longer than the longest datagram of IPv4."""
 NO_WAY: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EPERM, errno.ECONNREFUSED)
+NOWHERE: Final = (errno.ENODEV, errno.EADDRNOTAVAIL)
 _DROPS: Final = struct.Struct("=I")
 _LENGTH: Final = struct.Struct("=H")
 _JOINED: Final = struct.Struct("=i")
@@ -77,7 +78,13 @@ class Sender:
         self.socket = _udp(interface)
         for option, value in ((socket.IP_MULTICAST_TTL, 1), (socket.IP_MULTICAST_LOOP, 1)):
             self.socket.setsockopt(socket.IPPROTO_IP, option, value)
-        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface.packed)
+        try:
+            self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface.packed)
+        except OSError as reason:
+            self.socket.close()
+            raise DatagramError(_no_interface(interface) if reason.errno in NOWHERE else str(reason)) from None
+        with suppress(OSError):
+            self.socket.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         self.sent = self.refused = 0
@@ -121,6 +128,11 @@ class Sender:
             begin += len(some)
         for each in datagrams[begin:]:
             self.send(each, to)
+
+    @property
+    def dropped(self) -> int:
+        """What came for this computer alone, and the kernel dropped for want of room."""
+        return self._reader.dropped
 
     def read(self) -> Iterator[memoryview]:
         return self._reader.read()
@@ -205,11 +217,15 @@ def _udp(interface: Interface) -> socket.socket:
     return socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
 
+def _no_interface(interface: Interface) -> str:
+    return f"no interface has the address {interface.address}; see `ip -4 address` for those that there are"
+
+
 def _joining(group: Group, interface: Interface, reason: OSError) -> str:
     if reason.errno == errno.EADDRINUSE:
         return f"{group} is taken by a program that does not share it; take another port"
-    if reason.errno in (errno.ENODEV, errno.EADDRNOTAVAIL):
-        return f"no interface has the address {interface.address}; see `ip -4 address` for those that there are"
+    if reason.errno in NOWHERE:
+        return _no_interface(interface)
     if reason.errno == errno.ENOBUFS:
         return f"{group}: this computer may join no more groups; raise net.ipv4.igmp_max_memberships"
     return f"{group} cannot be joined on {interface.address}: {reason.strerror}"

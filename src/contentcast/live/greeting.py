@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from contentcast.live.settings.config import BrokerConfig
+from contentcast.live.settings.identity import check_name
 from contentcast.live.settings.tls import proven_name
 from contentcast.wire import Message, WireError
 from contentcast.wire.client import DURABLY, PROTOCOL_VERSION, Hello
-
-MOST_NAME_CHARACTERS: Final = 200
 
 
 def check_greeting(message: Message) -> Hello:
@@ -20,8 +19,7 @@ def check_greeting(message: Message) -> Hello:
     if not message.least_version <= PROTOCOL_VERSION <= message.version:
         spoken = f"{message.least_version} to {message.version}"
         raise WireError(f"{message.name} speaks version {spoken}, this broker {PROTOCOL_VERSION}; upgrade one of them")
-    if not 0 < len(message.name) <= MOST_NAME_CHARACTERS or not message.name.isprintable():
-        raise WireError(f"a name has 1 to {MOST_NAME_CHARACTERS} characters that can be printed")
+    check_name(message.name)
     return message
 
 

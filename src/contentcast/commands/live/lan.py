@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -56,6 +57,16 @@ def _plain(event: Any) -> str:
     import msgspec
 
     return json.dumps(msgspec.to_builtins(event), ensure_ascii=False)
+
+
+def _printed(line: str) -> bool:
+    """False: nobody reads any more, as behind `| head -1`."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains of it when it ends
+        return False
+    return True
 
 
 def _say(text: str) -> None:
@@ -119,7 +130,8 @@ def publish(
             state = client.server.state()
             sent = sum(each["sent"] for each in state["traffic"].values())
             _say(f"{len(events)} events, {sent} of them sent; {others} others on the LAN, mode {state['mode']}")
-            await asyncio.sleep(0.05)  # a repair may be asked for
+            if not await client.repaired():
+                raise typer.Exit(1)
 
     _run(work())
 
@@ -145,15 +157,15 @@ def subscribe(
 
     async def work() -> None:
         async with connect_lan(address, spaces=declared) as client:
-            done = asyncio.Event()
+            done, unread = asyncio.Event(), asyncio.Event()
             came = 0
 
             def show(event: Any) -> None:
                 nonlocal came
                 came += 1
-                if not count or came <= count:
-                    print(_plain(event), flush=True)
-                if came == count:
+                if (not count or came <= count) and not unread.is_set() and not _printed(_plain(event)):
+                    unread.set()
+                if came == count or unread.is_set():
                     done.set()
 
             if durable:
@@ -162,7 +174,8 @@ def subscribe(
                     async for event in events:
                         show(event)
                         if done.is_set():
-                            events.acknowledge()
+                            if not unread.is_set():
+                                events.acknowledge()
                             return
             quality: Any = "reliable" if reliable else None
             await client.subscribe(name or declared[0], predicate, deliver=show, quality=quality)

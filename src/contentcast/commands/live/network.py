@@ -1,6 +1,7 @@
 """`contentcast network`: all brokers of a network file as processes on this machine.
 
-    up       starts a broker for each of the file; the one of a pair that comes later in the file dials
+    up       starts a broker for each of the file; the one of a pair that comes later in the file dials. Of a network that
+             runs, it starts those that have ended, at their old ports
     status   says of each whether it runs, and its links
     down     stops them in order
 
@@ -31,12 +32,13 @@ from contentcast.model.errors import counted
 START_LIMIT_S: Final = 60.0
 STOP_LIMIT_S: Final = 15.0
 NOT_UP: Final = 1
+DEFAULT_PROTOCOL: Final = "link-matching"
 
 
 def network(
     action: Annotated[str, typer.Argument(help="up, status or down.", show_default=False)],
     file: Annotated[Path, typer.Argument(help="A network: .edges, .json or .graphml.", show_default=False)],
-    protocol: Annotated[str, typer.Option(help="How events are routed.")] = "link-matching",
+    protocol: Annotated[str, typer.Option(help="How events are routed.")] = DEFAULT_PROTOCOL,
     data: Annotated[
         Path | None, typer.Option(help="A folder, in which each broker gets one of its own.", show_default="in memory")
     ] = None,
@@ -82,22 +84,51 @@ def _up(file: Path, protocol: str, data: Path | None) -> None:
     from contentcast.network.files import read_topology
 
     topology = read_topology(file, delay_attribute="none", undirected=True)  # a live link has its own delay, both ways
-    if _notes(file).exists() and any(_is_ours(each) for each in _read(file)["brokers"].values()):
+    names = list(topology.brokers)
+    data = None if data is None else data.absolute()
+    running: dict[str, Any] = {}
+    if _notes(file).exists():
+        noted = _read(file)
+        running = {name: each for name, each in noted["brokers"].items() if _is_ours(each)}
+    if running:
+        protocol, data = _same(file, noted, names, protocol, data)
+        ports = {name: int(each["address"].rpartition(":")[2]) for name, each in noted["brokers"].items()}
+    else:
+        ports = dict(zip(names, _free_ports(len(names)), strict=True))
+    if len(running) == len(names):
         raise ContentcastError(f"the network of {file} is up; contentcast network down {file} stops it")
-    ports = dict(zip(topology.brokers, _free_ports(len(topology.brokers)), strict=True))
     logs = file.with_suffix(".logs")
     logs.mkdir(exist_ok=True)
     started: dict[str, Any] = {}
     try:
-        for at, name in enumerate(topology.brokers):
-            dialled = [each for each in topology.neighbours(name) if topology.brokers.index(each) < at]
-            started[name] = _start(name, ports, dialled, protocol, data, logs)
-        _notes(file).write_text(json.dumps({"protocol": protocol, "brokers": started}, indent=2) + "\n", encoding="utf-8")
-        _wait_for_links({name: len(topology.neighbours(name)) for name in topology.brokers}, started)
+        for at, name in enumerate(names):
+            if name not in running:
+                dialled = [each for each in topology.neighbours(name) if names.index(each) < at]
+                started[name] = _start(name, ports, dialled, protocol, data, logs)
+        brokers = {name: running.get(name) or started[name] for name in names}
+        _write(file, {"protocol": protocol, "data": None if data is None else str(data), "brokers": brokers})
+        _wait_for_links({name: len(topology.neighbours(name)) for name in names}, brokers)
     except BaseException:
         _stop(started)
-        _notes(file).unlink(missing_ok=True)
+        if not running:
+            _notes(file).unlink(missing_ok=True)
         raise
+
+
+def _write(file: Path, notes: dict[str, Any]) -> None:
+    _notes(file).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
+
+
+def _same(file: Path, noted: dict[str, Any], names: list[str], protocol: str, data: Path | None) -> tuple[str, Path | None]:
+    """The protocol and the data folder with which the others run."""
+    folder = noted.get("data")
+    asked = None if data is None else str(data)
+    if list(noted["brokers"]) != names or protocol not in (DEFAULT_PROTOCOL, noted["protocol"]) or asked not in (None, folder):
+        raise ContentcastError(
+            f"some brokers of {file} run, with other brokers, another protocol or another data folder than are asked for; "
+            f"contentcast network down {file} stops them"
+        )
+    return noted["protocol"], None if folder is None else Path(folder)
 
 
 def _start(

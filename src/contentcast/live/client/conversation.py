@@ -362,8 +362,11 @@ class Conversation(ABC):
         reason = error_of(failed)
         if failed.post:
             self._publishing.failed(failed.text, failed.request, reason)
-        elif failed.code == "taken-over":
-            self._taken_over(failed.text, LiveError(failed.reason, failed.code))
+        elif failed.code in ("taken-over", "rights"):
+            if failed.text:
+                self._taken_over(failed.text, LiveError(failed.reason, failed.code))
+            else:
+                self._tell("refused", failed.reason)
         elif failed.request:
             self._fail_request(failed.request, reason)
         else:

@@ -56,6 +56,7 @@ class Receiving(Conversation):
         self.missed += delivery.missed
         numbers, events = delivery.numbers, delivery.events
         if not len(numbers):
+            self._miss(events.space.name, delivery.missed)
             return
         first, last = int(numbers.min()), int(numbers.max())
         if first == last and len(numbers) == len(events):
@@ -71,6 +72,12 @@ class Receiving(Conversation):
                 self._hand_in(each, events.take(rows[numbers == each]), delivery.missed)
         if self._is_full and self._connection is not None:
             self._connection.pause_reading()
+
+    def _miss(self, space: str, missed: int) -> None:
+        """The broker has left out events at the end of a burst."""
+        for each in self._inboxes():
+            if each.space == space and not isinstance(each, DurableSubscription):
+                each.missed += missed
 
     def _deliver_durably(self, delivery: DurableDelivery) -> None:
         subscription = self._subscriptions.get(delivery.number)

@@ -6,12 +6,14 @@
 
 Source: Eide et al. 2003, table 1. Clients of one process on the same LAN share one server, so that an event between them is a
 call. Single events are gathered until the loop turns, or until there are MOST_GATHERED, and enter the router as one batch.
+Each is checked before it is gathered, so that the call that made a mistake raises, and the others go out.
 Rule: events of one client enter in the order in which they were published.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
@@ -26,9 +28,10 @@ from contentcast.live.lan.durable import DURABLE, Keeper
 from contentcast.live.lan.options import LanError
 from contentcast.live.lan.server import LanServer
 from contentcast.live.lan.subscribing import Call, LanSubscription
-from contentcast.model import Advertisement, Constraint, EventBatch, Space, SubscriptionBatch
+from contentcast.model import Advertisement, Constraint, EventBatch, EventError, Space, SubscriptionBatch
 from contentcast.model import Subscription as Wanted
 from contentcast.model.errors import nearest
+from contentcast.model.events.rows import Rejection, RowChecker
 from contentcast.routing.contract import Advertised as ToldAdvertised
 from contentcast.routing.contract import Published, Received, Subscribed, Unadvertised, Unsubscribed
 from contentcast.routing.multicast import MappingSpecification
@@ -39,6 +42,10 @@ MOST_GATHERED: Final = 512
 SPACE_WITHIN_S: Final = 3.0
 """How long a space that nobody here has declared may take to be heard of; servers tell theirs every two seconds."""
 
+REPAIRED_WITHIN_S: Final = 30.0
+"""How long a client that closes waits for readers that still ask for what was sent reliably."""
+
+log = logging.getLogger("contentcast.lan")
 LanQuality = Literal["best effort", "reliable", "durable"]
 QUALITIES: Final = (BEST_EFFORT, RELIABLE, DURABLE)
 Taken = LanSubscription | Subscription
@@ -60,6 +67,8 @@ class LanClient:
         self._keeper = Keeper(self)
         self._subscriptions: dict[int, LanSubscription] = {}
         self._gathered: dict[str, list[Mapping[str, Any]]] = {}
+        self._checkers: dict[str, RowChecker] = {}
+        """For each space of which single events were published."""
         self._flushing = False
         self._closed = False
         self._promises: dict[int, asyncio.Task[None]] = {}
@@ -82,9 +91,9 @@ class LanClient:
             return await self._publish_durably(name, events, publisher, number)
         if publisher or number:
             raise LanError(f"a broker numbers what it accepts: advertise({name!r}, ..., quality='durable') before")
-        if isinstance(events, Mapping) and name in self._gathered:
-            gathered = self._gathered[name]
-            gathered.append(events)
+        if isinstance(events, Mapping) and name in self._checkers:
+            gathered = self._gathered.setdefault(name, [])
+            gathered.append(self._checked(name, events))
             if len(gathered) >= MOST_GATHERED:
                 self._flush(name)
             elif not self._flushing:
@@ -93,7 +102,7 @@ class LanClient:
             return None
         found = await self._space(space)
         if isinstance(events, Mapping):
-            self._gathered[name] = []
+            self._checkers[name] = RowChecker(found)
             return await self.publish(name, events)
         self._flush(name)
         self._enter(_as_batch(found, events))
@@ -107,15 +116,24 @@ class LanClient:
         self._enter(rest)
         return None if accepted is None else await accepted
 
+    def _checked(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        values = self._checkers[name].check(0, event)
+        if isinstance(values, Rejection) and (space := self.server.space(name)) not in (None, self._checkers[name].space):
+            assert space is not None  # it has more attributes by now
+            self._checkers[name] = RowChecker(space)
+            values = self._checkers[name].check(0, event)
+        if isinstance(values, Rejection):
+            raise EventError(str(values))
+        return values
+
     def _flush_all(self) -> None:
         self._flushing = False
-        for name in self._gathered:
+        for name in list(self._gathered):
             self._flush(name)
 
     def _flush(self, name: str) -> None:
-        gathered = self._gathered.get(name)
+        gathered = self._gathered.pop(name, None)
         if gathered:
-            self._gathered[name] = []
             found = self.server.space(name)
             assert found is not None  # it was there when the first event was published
             self._enter(EventBatch.from_dicts(found, gathered))
@@ -272,8 +290,14 @@ class LanClient:
             found = self.server.space(space.name)
             return found if found is not None and (found == space or found.extends(space)) else self.server.declare(space)
         if self.server.space(space) is None:
-            said = f"nobody on the LAN has declared the space {space!r}; declare(Space({space!r}, ...)) does"
-            await self.until(lambda: self.server.space(space) is not None, SPACE_WITHIN_S, said)
+            try:
+                await self.until(lambda: self.server.space(space) is not None, SPACE_WITHIN_S)
+            except LanError:
+                known = self.server.router.spaces.named()
+                raise LanError(
+                    f"nobody on the LAN has declared the space {space!r} within {SPACE_WITHIN_S:g} s"
+                    f"{nearest(space, known, 'there are') if known else ''}; declare(Space({space!r}, ...)) declares it"
+                ) from None
         found = self.server.space(space)
         assert found is not None
         return found
@@ -282,21 +306,38 @@ class LanClient:
         if self._closed:
             raise LanError("this client was closed; connect again")
 
+    async def repaired(self, within_s: float = REPAIRED_WITHIN_S) -> bool:
+        """Waits until no reader asks any more for what was sent to it reliably; False: one still does, and is told of a gap."""
+        self._flush_all()
+        is_quiet = await self.server.repaired(within_s)
+        if not is_quiet:
+            log.warning("after %g s a reader still asks for what was sent reliably; it is told of a gap", within_s)
+        return is_quiet
+
     async def close(self) -> None:
+        """Whoever was to get something reliably has it then; see `repaired`."""
+        await self._close(REPAIRED_WITHIN_S)
+
+    async def _close(self, repaired_within_s: float) -> None:
         if not self._closed:
             for saying in self._promises.values():
                 saying.cancel()
-            self._flush_all()
-            await self.unsubscribe(list(self._subscriptions.values()))
-            self._closed = True
-            await self._keeper.close()
-            await self._let_go()
+            try:
+                self._flush_all()
+                await self.unsubscribe(list(self._subscriptions.values()))
+                self._closed = True
+                await self._keeper.close()
+                if repaired_within_s:
+                    await self.repaired(repaired_within_s)
+            finally:
+                self._closed = True
+                await self._let_go()
 
     async def __aenter__(self) -> LanClient:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        await self._close(REPAIRED_WITHIN_S if kind is None else 0.0)
 
 
 def _as_batch(space: Space, events: Any) -> EventBatch:

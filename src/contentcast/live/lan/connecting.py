@@ -46,9 +46,9 @@ class ConnectingLan:
     async def __aenter__(self) -> LanClient:
         return await self._open()
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *ended: object) -> None:
         if self._client is not None:
-            await self._client.close()
+            await self._client.__aexit__(*ended)
 
 
 def connect_lan(url: str, *, spaces: Iterable[Space] = (), mapping: MappingSpecification | None = None) -> ConnectingLan:

@@ -88,6 +88,8 @@ class Keeper:
         came = asyncio.Event()
 
         def hear(beat: dict[str, Any]) -> None:
+            if beat.get("connected") is False:
+                return  # it waits for its broker, and another gateway takes over
             heard[beat["gateway"]] = beat.get("address") or ""
             came.set()
 

@@ -8,8 +8,9 @@
 
 It is a server of the LAN and a client of a broker. Eide et al. 2003, section 7, leave wide-area networks to SIENA's brokers.
 
-Several gateways may join the same LAN and the same brokers. They hear each other in a space of their own on the LAN. The one
-with the smallest name carries events, the others watch; the next one takes over when the first was not heard for AWAY_AFTER_S.
+Several gateways may join the same LAN and the same brokers. They hear each other in a space of their own on the LAN. Of those
+that are connected to a broker, the one with the smallest name carries events, the others watch. The next one takes over when
+the first says that it has lost its broker, or was not heard for AWAY_AFTER_S.
 Events keep their ids on both sides, and a gateway remembers the ids that it has seen on either. So what has crossed does not
 cross again, neither back nor by another way. While one gateway takes over from another, events may fail to cross.
 
@@ -25,7 +26,8 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -85,7 +87,16 @@ class Side:
     wants: dict[str, list[str]] = field(default_factory=dict)
     """For each space what this side wants, as far as it was told to the other."""
     crossed: int = 0
+    """Events that the broker has accepted, or that were sent on the LAN."""
     missed: int = 0
+
+
+class Other(NamedTuple):
+    """Another gateway: when it was last heard, its server on the LAN, and whether it has a broker."""
+
+    heard_at: float
+    server: str
+    connected: bool
 
 
 class Gateway:
@@ -109,15 +120,18 @@ class Gateway:
         self.name = name or lan.server.name
         self.network = network
         self.address = address
-        self.is_active = False
+        self._is_first = False
         self.to_lan, self.to_brokers = Side(), Side()
         self._seen = SeenIds()
-        self._others: dict[str, tuple[float, str]] = {}
-        """Other gateways: when each was last heard, and its server on the LAN."""
+        self._others: dict[str, Other] = {}
+        self._since: float | None = None
+        """Since when it has been connected to a broker."""
         self._at_broker: dict[tuple[str, str], Subscription] = {}
         self._on_lan: dict[tuple[str, str], LanSubscription] = {}
         self._waiting: deque[EventBatch] = deque()
         self._waiting_events = 0
+        self._under_way = 0
+        """Events that were sent to the broker, and that it has not accepted yet."""
         self._came = asyncio.Event()
         self._refused: set[str] = set()
 
@@ -135,29 +149,39 @@ class Gateway:
                 tasks.create_task(self._tell_wants())
                 tasks.create_task(self._carry())
         finally:
-            self.is_active = False
+            self._is_first = False
             await hearing.unsubscribe()
 
     # --- which gateway carries
 
+    @property
+    def is_active(self) -> bool:
+        """Does it carry events? Only with a broker to carry them to."""
+        return self._is_first and self.broker.is_connected
+
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        said = {"brokers": self.network, "gateway": self.name, "server": self.lan.server.name, "address": self.address}
+        named = {"brokers": self.network, "gateway": self.name, "server": self.lan.server.name, "address": self.address}
+        said = ""
         while True:
-            await self.lan.publish(GATEWAYS, said)
+            connected = self.broker.is_connected
+            await self.lan.publish(GATEWAYS, named | {"connected": connected})
             now = loop.time()
-            self._others = {name: each for name, each in self._others.items() if each[0] + AWAY_AFTER_S > now}
-            # Whoever has just come first listens for as long as another may be silent.
-            active = now - began >= AWAY_AFTER_S and all(self.name < each for each in self._others)
-            if active != self.is_active:
-                log.info("gateway %s %s", self.name, "carries events" if active else "watches another")
-            self.is_active = active
+            self._others = {name: each for name, each in self._others.items() if each.heard_at + AWAY_AFTER_S > now}
+            self._since = None if not connected else now if self._since is None else self._since
+            # Whoever has just come, or come back, first listens for as long as another may be silent.
+            listened = self._since is not None and now - self._since >= AWAY_AFTER_S
+            self._is_first = listened and not any(each.connected and name <= self.name for name, each in self._others.items())
+            says = "carries events" if self.is_active else "watches another" if connected else "has no broker, and gives way"
+            if says != said and (said or self.is_active):
+                log.info("gateway %s %s", self.name, says)
+            said = says
             await asyncio.sleep(BEAT_EVERY_S)
 
     def _hear(self, beat: dict[str, Any]) -> None:
         if beat["server"] != self.lan.server.name:
-            self._others[beat["gateway"]] = (asyncio.get_running_loop().time(), beat["server"])
+            now = asyncio.get_running_loop().time()
+            self._others[beat["gateway"]] = Other(now, beat["server"], beat.get("connected") is not False)
 
     # --- wants
 
@@ -187,7 +211,7 @@ class Gateway:
 
     async def _tell_brokers(self, space: Space, share: Share) -> None:
         members = self.lan.server.router.members.members
-        gateways = {server for _, server in self._others.values()}
+        gateways = {each.server for each in self._others.values()}
         batches = (batch for name, each in members.items() if name not in gateways for _, batch in each.record.blocks)
         wanted = _within(space, share.to_lan, general(batches, space))
         self.to_lan.wants[space.name] = wanted
@@ -233,7 +257,10 @@ class Gateway:
         self._came.set()
 
     async def _carry(self) -> None:
-        """To the broker in the order in which events came; it slows down as the broker does."""
+        """To the broker in the order in which events came; it slows down as the broker does.
+
+        What came before the broker was lost waits for it: the broker may have it on its disk already (see `Conversation`).
+        """
         while True:
             while not self._waiting:
                 self._came.clear()
@@ -242,14 +269,21 @@ class Gateway:
             self._waiting_events -= len(events)
             try:
                 accepted = await self.broker.publish(events.space.name, events, wait=False, keep_ids=True)
-                accepted.add_done_callback(self._accepted)
-                self.to_brokers.crossed += len(events)
             except ContentcastError as reason:
                 self.to_brokers.missed += len(events)
                 self._say_once(f"{events.space.name}: {reason}")
+            else:
+                self._under_way += len(events)
+                accepted.add_done_callback(partial(self._accepted, len(events)))
 
-    def _accepted(self, accepted: asyncio.Future[Any]) -> None:
-        if not accepted.cancelled() and (reason := accepted.exception()) is not None:
+    def _accepted(self, events: int, accepted: asyncio.Future[Any]) -> None:
+        self._under_way -= events
+        if accepted.cancelled():
+            return
+        if (reason := accepted.exception()) is None:
+            self.to_brokers.crossed += events
+        else:
+            self.to_brokers.missed += events
             self._say_once(str(reason))
 
     # --- looking inside
@@ -268,7 +302,7 @@ class Gateway:
             "others": sorted(self._others),
             "connected": self.broker.is_connected,
             "to the LAN": _shown(self.to_lan),
-            "to the brokers": _shown(self.to_brokers) | {"waiting": self._waiting_events},
+            "to the brokers": _shown(self.to_brokers) | {"waiting": self._waiting_events + self._under_way},
             "refused": sorted(self._refused),
         }
 

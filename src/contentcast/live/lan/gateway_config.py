@@ -23,7 +23,9 @@ EXAMPLE: Final = """\
 name = "office-1"                        # unique among the gateways; the smallest of those that live carries events
 network = "brokers"                      # a name for the brokers, the same at all gateways to them
 lan = "lan://239.192.10.0:6666"          # add ?interface=192.168.1.7&key=lan.key for other computers
-broker = "contentcast://127.0.0.1:7411"  # several with commas: the first that answers
+broker = "contentcast://127.0.0.1:7411"  # several with commas: the first that answers. Once the gateway has published to a
+                                         # broker with a data folder, it waits for that one: it alone knows what it has on
+                                         # its disk. A second gateway with another `broker` takes over meanwhile
 # address = "contentcast://10.0.0.5:7411" # the broker as programs of the LAN reach it, for durable delivery; else `broker`
 # token_file = "gateway.jwt"             # who the gateway is at the broker; it needs the right gateway there
 # authority = "network-ca.pem"           # for contentcasts://

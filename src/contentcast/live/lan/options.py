@@ -72,7 +72,7 @@ class LanOptions:
         interface = Interface(told.get("interface", ["127.0.0.1"])[-1])
         key_file = told.get("key", [""])[-1]
         key = GroupKey.load(key_file) if key_file else None
-        if key is None and not interface.is_loopback and told.get("insecure", ["no"])[-1] != "yes":
+        if key is None and not interface.is_loopback and not _yes(told, "insecure"):
             raise LanError(
                 f"without a key anybody on the network of {interface.address} could publish; add key=FILE "
                 "(openssl rand -hex 32 > FILE), or insecure=yes"
@@ -104,7 +104,7 @@ class LanOptions:
             broker,
             token,
             told.get("authority", [""])[-1],
-            told.get("hold_back", ["no"])[-1] == "yes",
+            _yes(told, "hold_back"),
         )
 
 
@@ -113,6 +113,13 @@ def _default_mapping(control: str) -> MappingSpecification:
         return MappingSpecification()
     first = Group.of(control)
     return MappingSpecification(otherwise=tuple(str(first.following(1 + at)) for at in range(16)), control=control)
+
+
+def _yes(told: dict[str, list[str]], name: str) -> bool:
+    value = told.get(name, ["no"])[-1]
+    if value not in ("yes", "no"):
+        raise LanError(f"{name} is yes or no, got {value!r}")
+    return value == "yes"
 
 
 def _query(text: str) -> dict[str, list[str]]:

@@ -6,7 +6,8 @@
 are consecutive: `part` of `parts`. With flag 1 (signed) a time in milliseconds comes before the piece and a tag after it.
 With flag 2 (fan-out) the group comes as text, since the datagram was sent to one computer and not to the group. A probe (see
 `reach`) names no group; its piece is the u64s of senders.
-Rule: whatever the bytes are, `take` gives a message that its sender cut, or nothing; what it gave up is counted.
+Rule: whatever the bytes are, `take` gives a message that its sender cut, or nothing; what it gave up is counted. What is kept
+has a bound, also for senders that somebody has made up.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ MOST_PARTS: Final = 0xFFFF
 MOST_UNFINISHED: Final = 64
 """Messages of one sender to one group that wait for their other parts."""
 MOST_UNFINISHED_BYTES: Final = 64 * 2**20
+"""Of all senders to one group together."""
+MOST_SENDERS: Final = 1024
+"""Without a key anybody can make up senders. The one that was silent for longest is forgotten; if it is real, numbering begins
+anew. With a key all are real, and forgetting one would let its datagrams be sent again.
+"""
 NUMBERS: Final = 1 << 32
 PROBE: Final = ""
 """What stands in the place of a probe's group."""
@@ -88,14 +94,20 @@ class Cutter:
                 yield signed + self._key.tag(signed, group)
 
 
+class _Unfinished(NamedTuple):
+    """A message that waits for its other parts."""
+
+    parts: int
+    pieces: dict[int, bytes]
+
+
 @dataclass(slots=True)
 class _Stream:
     """What came from one sender to one group."""
 
     last: int = 0
     window: Window = field(default_factory=Window)
-    unfinished: OrderedDict[int, dict[int, bytes]] = field(default_factory=OrderedDict)
-    held: int = 0
+    unfinished: OrderedDict[int, _Unfinished] = field(default_factory=OrderedDict)
 
 
 @dataclass(slots=True)
@@ -108,7 +120,7 @@ class Losses:
     unfinished: int = 0
     """Messages given up because a part never came."""
     foreign: int = 0
-    """Datagrams that are not ours, or of another version."""
+    """Datagrams that are not ours, of another version, or that disagree with other parts of their message."""
     unsigned: int = 0
     """Without the tag that the group's key demands, or with a wrong one."""
     replayed: int = 0
@@ -124,7 +136,10 @@ class Assembler:
         self.losses = Losses()
         self._own = own
         self._key = key
-        self._streams: dict[tuple[int, str], _Stream] = {}
+        self._streams: OrderedDict[tuple[int, str], _Stream] = OrderedDict()
+        """The one that was heard last is the last."""
+        self._held = 0
+        """Bytes of all unfinished messages."""
 
     def take(self, data: memoryview) -> Whole | None:
         """The message that this datagram completes."""
@@ -160,6 +175,10 @@ class Assembler:
             return None
         if stream is None:
             stream = self._streams[sender, group] = _Stream()
+            if self._key is None and len(self._streams) > MOST_SENDERS:
+                self._drop(next(iter(self._streams)))
+        else:
+            self._streams.move_to_end((sender, group))
         if not stream.window.take(number):
             losses.replayed += 1
             return None
@@ -181,21 +200,38 @@ class Assembler:
             self.losses.missing -= 1  # it was late, not lost
 
     def _join(self, stream: _Stream, sender: int, group: str, first: int, part: int, parts: int, piece: bytes) -> Whole | None:
-        pieces = stream.unfinished.setdefault(first, {})
+        known = stream.unfinished.get(first)
+        if known is None:
+            known = stream.unfinished[first] = _Unfinished(parts, {})
+        elif known.parts != parts:
+            self.losses.foreign += 1
+            return None
+        pieces = known.pieces
         if part not in pieces:
             pieces[part] = piece
-            stream.held += len(piece)
+            self._held += len(piece)
         if len(pieces) == parts:
             del stream.unfinished[first]
             payload = b"".join(pieces[each] for each in range(parts))
-            stream.held -= len(payload)
+            self._held -= len(payload)
             return Whole(sender, group, payload)
-        while len(stream.unfinished) > MOST_UNFINISHED or stream.held > MOST_UNFINISHED_BYTES:
-            _, given_up = stream.unfinished.popitem(last=False)
-            stream.held -= sum(map(len, given_up.values()))
-            self.losses.unfinished += 1
+        if len(stream.unfinished) > MOST_UNFINISHED:
+            self._give_up(stream)
+        while self._held > MOST_UNFINISHED_BYTES:
+            self._give_up(next(each for each in self._streams.values() if each.unfinished))
         return None
+
+    def _give_up(self, stream: _Stream) -> None:
+        """The oldest message that waits for its parts."""
+        _, given_up = stream.unfinished.popitem(last=False)
+        self._held -= sum(map(len, given_up.pieces.values()))
+        self.losses.unfinished += 1
+
+    def _drop(self, key: tuple[int, str]) -> None:
+        stream = self._streams.pop(key)
+        while stream.unfinished:
+            self._give_up(stream)
 
     def forget(self, sender: int) -> None:
         for each in [key for key in self._streams if key[0] == sender]:
-            del self._streams[each]
+            self._drop(each)

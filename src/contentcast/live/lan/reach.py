@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic
@@ -27,6 +28,7 @@ from typing import Any, Final
 
 from contentcast.live.lan.keys import CLOCKS_DIFFER_S
 from contentcast.live.lan.options import LanError, LanOptions
+from contentcast.live.lan.packets import MOST_SENDERS
 from contentcast.routing.multicast.members import EXPIRE_AFTER_S
 
 PROBE_S: Final = 0.3
@@ -38,6 +40,10 @@ LOOK_EVERY_S: Final = 2.0
 SILENT_AFTER_S: Final = EXPIRE_AFTER_S
 FORGET_AFTER_S: Final = 3 * CLOCKS_DIFFER_S
 """Numbers of a sender are kept until what somebody recorded of it is too old to be sent again."""
+PROBE_AGAIN_S: Final = 0.2
+"""Servers that are new within this time are answered with one probe: somebody may make them up."""
+MOST_PLANNED: Final = 256
+"""Times at which it is looked whether new servers are heard over groups. More come only from somebody who makes servers up."""
 NOBODY_AFTER_S: Final = 5.0
 """Servers tell what they want every two seconds."""
 NEVER: Final = float("-inf")
@@ -73,7 +79,10 @@ class Reach:
     ) -> None:
         self._options = options
         self._send_alone, self._send_group, self._switch, self._forget = send_alone, send_group, switch, forget
-        self._heard: dict[int, Heard] = {}
+        self._heard: OrderedDict[int, Heard] = OrderedDict()
+        """The one that was heard last is the last; without a key at most MOST_SENDERS."""
+        self._probed_at = NEVER
+        self._is_probe_planned = False
         self._told: set[int] = set()
         self._planned: set[asyncio.TimerHandle] = set()
 
@@ -109,10 +118,10 @@ class Reach:
             self._of(each).alone = now
         if not new:
             return
-        for each in new:
-            self._of(each).is_checked = self._hears_no_group
-        self._probe()
-        if not self._hears_no_group:
+        for each in new & self._heard.keys():
+            self._heard[each].is_checked = self._hears_no_group
+        self._probe_soon()
+        if not self._hears_no_group and len(self._planned) < MOST_PLANNED:
             self._plan(PEERS_CHECKED_S, lambda: self._check(new))
 
     def probed(self, sender: int, is_deaf: bool) -> None:
@@ -147,9 +156,24 @@ class Reach:
         found = self._heard.get(sender)
         if found is None:
             found = self._heard[sender] = Heard()
+            if self._options.key is None and len(self._heard) > MOST_SENDERS:
+                gone, _ = self._heard.popitem(last=False)
+                self._forget(gone)
+        else:
+            self._heard.move_to_end(sender)
         return found
 
+    def _probe_soon(self) -> None:
+        """Now, or when the last one is PROBE_AGAIN_S ago."""
+        wait_s = self._probed_at + PROBE_AGAIN_S - monotonic()
+        if wait_s <= 0:
+            self._probe()
+        elif not self._is_probe_planned:
+            self._is_probe_planned = True
+            self._plan(wait_s, self._probe)
+
     def _probe(self) -> None:
+        self._probed_at, self._is_probe_planned = monotonic(), False
         self._send_alone(self.unheard())
         if not self._hears_no_group:
             self._send_group()

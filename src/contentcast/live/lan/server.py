@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -23,9 +24,8 @@ import numpy as np
 from contentcast.hosting.perform import How, perform
 from contentcast.hosting.timers import Timers
 from contentcast.live.datagrams import RECEIVE_BUFFER_BYTES, Receiver, Sender
-from contentcast.live.lan.options import LanOptions
-from contentcast.live.lan.packets import PROBE, Assembler, Cutter, probe_bytes, probe_ids
-from contentcast.live.lan.portions import portions
+from contentcast.live.lan.options import LanError, LanOptions
+from contentcast.live.lan.packets import PROBE, Assembler, Cutter, Losses, probe_bytes, probe_ids
 from contentcast.live.lan.reach import Reach
 from contentcast.model import EventBatch, Space
 from contentcast.routing.contract import (
@@ -47,6 +47,7 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.dice import Dice
 from contentcast.routing.multicast import Group, Multicast
+from contentcast.routing.multicast.portions import portions
 from contentcast.routing.multicast.streams import Gap
 from contentcast.routing.setup import Setup
 from contentcast.warming.background import kernels
@@ -66,6 +67,8 @@ from contentcast.wire.multicast import Ask
 HOST: Final = "the LAN server"
 KERNELS_FROM_EVENTS: Final = 1000
 """A server with so many events wants its kernels. Loading them keeps a short command, as `lan map show`, from its answers."""
+QUIET_S: Final = 1.0
+"""When nobody has asked for so long, nobody misses anything. A reader asks again within half of it, whatever happens."""
 ASK_EVERY_S: Final = 0.1
 """A sender whose messages cannot be read is asked to tell its spaces at most this often."""
 
@@ -101,6 +104,7 @@ class LanServer:
         self._alone = Assembler("", self.sender_id, options.key)
         self._receivers: dict[str, tuple[Receiver, Assembler]] = {}
         self._addresses: dict[str, tuple[str, int]] = {}
+        self._peers: list[tuple[str, int]] = []
         self._timers = Timers()
         self._handles: dict[Timer, asyncio.TimerHandle] = {}
         self._waiting: deque[Input] = deque()
@@ -127,6 +131,7 @@ class LanServer:
 
     async def start(self) -> LanServer:
         self._loop = asyncio.get_running_loop()
+        self._peers = [await self._resolved(*each) for each in self.options.peers]
         self._sender = Sender(self.options.interface, port=self.options.port)
         self._loop.add_reader(self._sender.socket, self._read_alone)
         self._running = True
@@ -144,6 +149,22 @@ class LanServer:
             self._close()
             raise
         return self
+
+    async def _resolved(self, host: str, port: int) -> tuple[str, int]:
+        try:
+            found = await self._loop.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_DGRAM)
+        except OSError as reason:
+            raise LanError(f"the peer {host}:{port} is not known here: {reason.strerror or reason}") from None
+        return str(found[0][4][0]), port
+
+    async def repaired(self, within_s: float) -> bool:
+        """Waits until nobody asks any more for what was sent reliably; False: somebody still does."""
+        until = self._loop.time() + within_s
+        while self._running and (quiet_at := self.router.streams.busy_at + QUIET_S) > self._loop.time():
+            if self._loop.time() >= until:
+                return False
+            await asyncio.sleep(min(quiet_at, until) - self._loop.time())
+        return True
 
     async def stop(self) -> None:
         if self._running:
@@ -164,7 +185,7 @@ class LanServer:
 
     def _probe_alone(self, unheard: set[int]) -> None:
         datagrams = list(self._cutter.cut(probe_bytes(unheard), PROBE, fan_out=True))
-        for peer in self.options.peers:
+        for peer in self._peers:
             self._sender.send_all(datagrams, peer)
 
     def _probe_group(self) -> None:
@@ -301,7 +322,7 @@ class LanServer:
     def _send_bytes(self, payload: bytes, group: str) -> None:
         if self.mode == "fanout":
             datagrams = list(self._cutter.cut(payload, group, fan_out=True))
-            for peer in self.options.peers:
+            for peer in self._peers:
                 self._sender.send_all(datagrams, peer)
             if not self._receivers:
                 return
@@ -350,18 +371,10 @@ class LanServer:
     def state(self) -> dict[str, Any]:
         """What the router knows, how datagrams travel, and what was lost where."""
         groups = {
-            group: {
-                "received": each.losses.received,
-                "missing": each.losses.missing,
-                "dropped by the kernel": receiver.dropped,
-                "unfinished": each.losses.unfinished,
-                "foreign": each.losses.foreign,
-                "unsigned": each.losses.unsigned,
-                "replayed": each.losses.replayed,
-                "buffer bytes": receiver.buffer_bytes,
-            }
+            group: {**_shown(each.losses, receiver.dropped), "buffer bytes": receiver.buffer_bytes}
             for group, (receiver, each) in sorted(self._receivers.items())
         }
+        alone = _shown(self._alone.losses, self._sender.dropped)
         return {
             "name": self.name,
             "at": time.time(),
@@ -369,7 +382,19 @@ class LanServer:
             **self.reach.state(),
             "interface": self.options.interface.address,
             "signed": self.options.key is not None,
-            "datagrams": {"sent": self._sender.sent, "refused": self._sender.refused, "groups": groups},
+            "datagrams": {"sent": self._sender.sent, "refused": self._sender.refused, "alone": alone, "groups": groups},
             "undecodable": dict(self.undecodable),
             **self.router.state(),
         }
+
+
+def _shown(losses: Losses, dropped: int) -> dict[str, int]:
+    return {
+        "received": losses.received,
+        "missing": losses.missing,
+        "dropped by the kernel": dropped,
+        "unfinished": losses.unfinished,
+        "foreign": losses.foreign,
+        "unsigned": losses.unsigned,
+        "replayed": losses.replayed,
+    }

@@ -53,6 +53,8 @@ class Host(Protocol):
 
     def link_up(self, link: str, delay_s: float) -> None: ...
 
+    def link_changed(self, link: str, delay_s: float) -> None: ...
+
     def link_lost(self, link: str, reason: str) -> None: ...
 
     def check_broker(self, connection: Connection, name: str, protocol: str) -> str:
@@ -89,7 +91,7 @@ class Neighbours:
     def __init__(self, host: Host, limits: Limits, tls: Callable[[], ssl.SSLContext | None], witness: Witness) -> None:
         self._host = host
         self._witness = witness
-        self._limits = limits
+        self.limits = limits
         self._tls = tls
         self.links: dict[str, Peer] = {}
         self.directs: dict[str, Peer] = {}
@@ -156,11 +158,23 @@ class Neighbours:
         connection = await dial(address, make, self._tls())
         connection.send(self._host.hello("link" if is_link else "direct"))
         try:
-            async with asyncio.timeout(self._limits.greeting_s):
+            async with asyncio.timeout(self.limits.greeting_s):
                 return await calling.answered
         except TimeoutError:
             connection.abort()
-            raise TimeoutError(f"{address} does not say who it is within {self._limits.greeting_s:g} s") from None
+            raise TimeoutError(f"{address} does not say who it is within {self.limits.greeting_s:g} s") from None
+
+    def reload(self, limits: Limits, protocol: str) -> None:
+        """From now on these hold. Who could be linked without a certificate may need one now."""
+        self.limits = limits
+        for peer in [*self.links.values(), *self.directs.values()]:
+            peer.connection.most_bytes = limits.link_message_bytes
+            problem = self._host.check_broker(peer.connection, peer.name, protocol)
+            if problem:
+                self._host.note("link no longer allowed", link=peer.name, reason=problem)
+                peer.connection.send(Failed(0, "broker", problem))
+                self._drop(peer, problem)
+                peer.connection.close()
 
     async def ask_name(self, address: Address) -> str:
         """The name of the broker that listens there: for one who knows nobody yet."""
@@ -243,7 +257,7 @@ class Neighbours:
         if before is not None:
             self._drop(before, "another connection takes its place")
             before.connection.close()
-        peer.connection.most_bytes = self._limits.link_message_bytes
+        peer.connection.most_bytes = self.limits.link_message_bytes
         peer.connection.watch()
         table[peer.name] = peer
         peer.connection.send(Addresses(dict(self.addresses)))
@@ -278,7 +292,7 @@ class Neighbours:
             before = self.addresses.get(name)
             if name == self._host.name or (before is not None and before[0] >= incarnation):
                 continue
-            if len(self.addresses) >= self._limits.brokers and before is None:
+            if len(self.addresses) >= self.limits.brokers and before is None:
                 continue
             try:
                 for each in addresses:
@@ -296,7 +310,7 @@ class Neighbours:
     def send(self, peer: Peer, message: Message) -> None:
         """Over a link. One that does not take what it is sent is cut, and made anew."""
         connection = peer.connection
-        if connection.queued > self._limits.link_queue_bytes:
+        if connection.queued > self.limits.link_queue_bytes:
             reason = f"{connection.queued:,} bytes wait for {peer.name}"
             self._host.note("link cut", link=peer.name, reason=str(LimitError("link_queue_bytes", reason)))
             connection.abort()
@@ -332,7 +346,7 @@ class Neighbours:
 
     def _send_direct(self, peer: Peer, message: Message) -> None:
         connection = peer.connection
-        if connection.queued > self._limits.link_queue_bytes:
+        if connection.queued > self.limits.link_queue_bytes:
             self.lost_messages += 1
             return
         connection.name_spaces(spaces_of(message))
@@ -359,7 +373,7 @@ class Neighbours:
             if late > BEAT_EVERY_S:
                 connection.heard_at += late  # the silence was ours
             silent = now - connection.heard_at
-            if silent > self._limits.dead_after_s:
+            if silent > self.limits.dead_after_s:
                 self._drop(peer, f"silent for {silent:.1f} s")
                 connection.abort()
             elif not peer.is_link and connection.dialled and self._is_idle(connection, now):
@@ -383,7 +397,7 @@ class Neighbours:
             # A link tells its delay when it is clearly another one, so that routes do not change with every beat.
             if peer.is_link and self.links.get(peer.name) is peer and delay_s != peer.delay_s:
                 peer.delay_s = delay_s
-                self._host.link_up(peer.name, delay_s)
+                self._host.link_changed(peer.name, delay_s)
 
     async def close(self) -> None:
         tasks = [*self._tasks.values(), *self._direct_tasks]

@@ -32,8 +32,8 @@ class Metrics:
         broker = self._broker
         told = state(broker)
         for name, what in (
-            ("published", "Events that clients published here"),
-            ("delivered", "Events handed to clients, once for each client"),
+            ("published", "Events that clients published here, once each"),
+            ("delivered", "Events handed to clients, once for each client, durable subscriptions included"),
             ("missed", "Events left out for slow clients"),
             ("steps", "Steps of matching"),
             ("inputs", "Inputs of the router"),
@@ -42,7 +42,10 @@ class Metrics:
             ("refused", "Connections that were refused"),
         ):
             yield CounterMetricFamily(f"contentcast_{name}", what, value=told[name])
-        for name, what in (("subscriptions", "Subscriptions of clients here"), ("client_count", "Clients connected here")):
+        for name, what in (
+            ("subscriptions", "Subscriptions of clients here, durable ones included"),
+            ("client_count", "Clients connected here"),
+        ):
             yield GaugeMetricFamily(f"contentcast_{name.removesuffix('_count')}", what, value=told[name])
         yield GaugeMetricFamily("contentcast_ready", "1 when it serves", value=int(told["ready"]))
         for name, what in (("bytes_in", "Bytes that came"), ("bytes_out", "Bytes that were sent")):

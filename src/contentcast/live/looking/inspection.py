@@ -47,14 +47,14 @@ def state(broker: Broker, *, with_router: bool = False, with_counts: bool = Fals
         "memory_bytes": memory_bytes(),
         **broker.witness.meters.between_brokers(),
         "published": serving.published,
-        "delivered": broker.deliveries.events,
-        "missed": sum(each.missed for each in sessions),
+        "delivered": broker.deliveries.events + serving.durables.events,
+        "missed": serving.missed,
         "steps": broker.steps,
         "inputs": broker.inputs,
         "turns": broker.turns_taken,
         "failures": broker.reception.failures,
         "refused": broker.reception.refused,
-        "subscriptions": len(broker.deliveries),
+        "subscriptions": len(broker.deliveries) + (0 if broker.durable is None else broker.durable.home.count),
         "links": {
             name: {
                 "peer": peer.connection.peer,

@@ -21,6 +21,10 @@ class Log:
         self._broker = broker
         self._out = out
 
+    def write_as(self, form: str) -> None:
+        """`text` or `json`, from now on."""
+        self._as_json = form == "json"
+
     def note(self, what: str, **facts: Any) -> None:
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self._as_json:

@@ -24,6 +24,11 @@ def verify(folder: Path) -> dict[str, Any]:
     if identity is None:
         raise StoreError(f"{folder} is no data folder of a broker: it has no identity.json")
     segments = read(folder)
+    if not segments:
+        raise StoreError(
+            f"{folder} has no .log file: the records of broker {identity.name} are gone, bring the folder back from a copy; "
+            "or it never kept any, with a protocol that is not durable"
+        )
     records = tuple(record for segment in segments for record in segment.records)
     setup = Setup(incarnation=identity.incarnation + 1, count_steps=False)
     router = Durable(Flooding(identity.name, setup), setup)

@@ -46,7 +46,7 @@ class Deliveries:
         self._listed: dict[int, Listed] = {}
         self._accepted: dict[str, int] = {}
         self.events = 0
-        """Deliveries: (event, client) pairs."""
+        """Deliveries: (event, client) pairs, without those that were left out."""
         self.orphans = 0
         """Pairs for subscribers that have gone meanwhile."""
 
@@ -109,9 +109,9 @@ class Deliveries:
                 whole = len(chosen) == len(events)
                 found = written[key] = encode_events(events if whole else events.take(chosen))
             pairs = np.diff(firsts, append=len(mine))
-            self.events += len(chosen)
             session = listed.sessions[slot]
             is_queued = session.deliver(events.space, len(chosen), *found, pairs, numbers[begin:end])
+            self.events += len(chosen) * is_queued
             places[slot] = (session.connection, session.connection.enqueued if is_queued else LEFT_OUT)
         self._witness.handed(effect, listed.names, listed.slots, places, self.events - before)
 

@@ -13,7 +13,7 @@ Rule: what was not acknowledged can be handed over again, so a queue that is ful
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from contentcast.language import print_predicate
@@ -180,6 +180,22 @@ class Durables:
         """The client is gone; what is for it waits."""
         for id in [each for each, present in self._present.items() if present.session is session]:
             self._leave(id)
+
+    def end_presence(self, id: int, code: str, reason: str) -> None:
+        """Its client, if it is there, may no longer be there for it."""
+        present = self._present.get(id)
+        if present is not None:
+            present.session.connection.send(Failed(0, code, reason, text=present.name))
+            self._leave(id)
+
+    def narrow(self, id: int, code: str, text: str) -> None:
+        """It asks for less from now on."""
+        present = self._present.get(id)
+        if present is not None:
+            standing = present.session.subscriptions[present.number]
+            present.session.subscriptions[present.number] = replace(standing, text=text, narrowed=True)
+            reason = f"the rights have changed: the durable subscription {present.name!r} is narrowed to {text}"
+            present.session.connection.send(Failed(0, code, reason))
 
     def _leave(self, id: int) -> None:
         present = self._present.pop(id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from typing import Final
+from urllib.parse import unquote
 
 from contentcast.wire.client import PASSING
 
@@ -17,6 +18,11 @@ def high_bits(name: str, incarnation: int, bits: int) -> int:
 def owned(identity: str, name: str) -> str:
     """A name that belongs to an identity, and that nobody else can make up: the first slash ends the identity."""
     return f"{identity.translate(_ESCAPED)}/{name}"
+
+
+def owner(name: str) -> str:
+    """The identity to which a name belongs that `owned` has made."""
+    return unquote(name.partition("/")[0])
 
 
 def durable_id(broker: str, name: str) -> int:

@@ -58,6 +58,7 @@ class Publications:
         self._witness = witness
         self._access = access
         self.published = 0
+        """Events that were accepted; none counts twice."""
         self._posts: dict[Space, list[tuple[Session, Post]]] = {}
         self._since: dict[Space, float] = {}
         """When the first of the posts came."""
@@ -149,7 +150,6 @@ class Publications:
                 )
             try:
                 self._host.handle(Published(events, publisher, post.number))
-                self.published += len(events)
                 self._witness.published(events, ((session.name, len(events)),))
             except ContentcastError as reason:
                 self._answered(publisher, post.number)
@@ -200,6 +200,7 @@ class Publications:
         if came is not None:
             self._witness.turns_to(came.since)
             self._witness.accepted(came.space, came.events, came.since)
+            self.published += 0 if effect.duplicate else came.events
         before = self._answers.get(effect.publisher)
         if before is not None and before.duplicate != effect.duplicate:
             self._answer(before)

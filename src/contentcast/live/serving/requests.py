@@ -17,24 +17,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from contentcast.language import parse_many, parse_predicate, print_predicate
-from contentcast.live.greeting import MOST_NAME_CHARACTERS
 from contentcast.live.links.connection import Connection
 from contentcast.live.looking.witness import Witness
 from contentcast.live.serving import durables, publications
+from contentcast.live.serving.changed_rights import ChangedRights
 from contentcast.live.serving.deliveries import Deliveries
 from contentcast.live.serving.durables import Durables
 from contentcast.live.serving.failing import failure
 from contentcast.live.serving.numbering import high_bits
 from contentcast.live.serving.publications import Publications
-from contentcast.live.serving.sessions import Session, Standing
+from contentcast.live.serving.sessions import Claim, Session, Standing, router_name
 from contentcast.live.serving.spaces import LiveSpaces
 from contentcast.live.settings.access import Access, AccessError, advertisable, narrowed
+from contentcast.live.settings.identity import check_name
 from contentcast.live.settings.limits import ON_SLOW, LimitError, Limits, OnSlow
 from contentcast.live.settings.tls import proven_name
 from contentcast.model import (
     Advertisement,
     Constraint,
     ContentcastError,
+    Predicate,
     Space,
     Subscription,
     SubscriptionBatch,
@@ -90,6 +92,7 @@ class Serving:
         self.access = access
         self.on_slow: OnSlow = on_slow
         self.sessions: dict[str, Session] = {}
+        self._missed_by_gone = 0
         self.publications = Publications(host, lambda: self.access, host.witness)
         self.durables = Durables(host, limits, host.witness)
         self._next_subscription = high_bits(host.name, host.incarnation, 63 - SUBSCRIPTION_BITS) << SUBSCRIPTION_BITS
@@ -105,12 +108,26 @@ class Serving:
     def published(self) -> int:
         return self.publications.published
 
+    @property
+    def missed(self) -> int:
+        """Events that were left out because clients were slow, those that have left included."""
+        return self._missed_by_gone + sum(each.missed for each in self.sessions.values())
+
     def reload(self, limits: Limits, access: Access, on_slow: OnSlow) -> None:
-        """From now on these hold, for those who are connected too."""
+        """From now on these hold, for those who are connected too, and for what they have subscribed to and advertised."""
+        before = self.access
         self.limits, self.access, self.on_slow = limits, access, on_slow
         self.durables.limits = limits
         for session in self.sessions.values():
             session.limits = limits
+            session.connection.most_bytes = limits.client_message_bytes
+        if access != before:
+            changed = ChangedRights(self._host, self._spaces, before, access)
+            changed.review(self.sessions.values(), self._deliveries, self.durables, self._set_advertisement)
+
+    def begin(self) -> None:
+        """The rights may be other ones than in an earlier life of the broker."""
+        ChangedRights(self._host, self._spaces, None, self.access).review_durables(self.durables)
 
     # --- coming and going
 
@@ -149,17 +166,18 @@ class Serving:
         """The client is gone; what it wanted ends. It says everything again when it comes back."""
         if self.sessions.get(session.name) is session:
             del self.sessions[session.name]
+            self._missed_by_gone += session.missed
         if session.cut:
             self._host.note("slow client cut off", client=session.name, reason=session.cut)
         self.durables.lost(session)
         self.publications.lost(session)
         ids = tuple(each.id for each in session.subscriptions.values())
         for each in session.subscriptions.values():
-            self._deliveries.drop(_router_name(session, each.id))
+            self._deliveries.drop(router_name(session, each.id))
         session.subscriptions.clear()
         if ids:
             self._host.handle(Unsubscribed(ids))
-        withdrawn = tuple(each for ids in session.advertisements.values() for each in ids)
+        withdrawn = tuple(each for claim in session.advertisements.values() for each in claim.ids)
         session.advertisements.clear()
         if withdrawn:
             self._host.handle(Unadvertised(withdrawn))
@@ -231,10 +249,7 @@ class Serving:
             raise WireError(
                 f"a durable subscription is one alone; {len(message.numbers)} were asked for as {message.durable!r}"
             )
-        if not 0 < len(message.durable) <= MOST_NAME_CHARACTERS or not message.durable.isprintable():
-            raise ContentcastError(
-                f"the name of a durable subscription has 1 to {MOST_NAME_CHARACTERS} characters that can be printed"
-            )
+        check_name(message.durable, "the name of a durable subscription")
         (number,) = message.numbers
         id, name = self.durables.identify(session, message.durable)
         rights = self.access.of(session.identity)
@@ -253,7 +268,7 @@ class Serving:
             else:
                 ids.append(before.id)
         rights = self.access.of(session.identity)
-        names = [_router_name(session, each) for each in ids]
+        names = [router_name(session, each) for each in ids]
         shown: dict[int, str] = {}
         if len(ids) == 1 or self.access.is_closed:
             from contentcast.model.predicates.table import PredicateTable
@@ -284,14 +299,14 @@ class Serving:
                 return
             gone = [session.subscriptions.pop(each) for each in dict.fromkeys(message.numbers) if each in session.subscriptions]
             for each in gone:
-                self._deliveries.drop(_router_name(session, each.id))
+                self._deliveries.drop(router_name(session, each.id))
             if gone:
                 self._host.handle(Unsubscribed(tuple(each.id for each in gone)))
             count = len(gone)
         elif message.what == "advertisements":
             known = [session.advertisements.pop(each) for each in message.numbers if each in session.advertisements]
             if known:
-                self._host.handle(Unadvertised(tuple(each for ids in known for each in ids)))
+                self._host.handle(Unadvertised(tuple(each for claim in known for each in claim.ids)))
             count = len(known)
         else:
             raise WireError(f"subscriptions or advertisements can be withdrawn, not {message.what!r}")
@@ -299,24 +314,28 @@ class Serving:
 
     def _advertise(self, session: Session, message: Advertise) -> None:
         """A predicate allows what it names within its constraints, and all other attributes as they are."""
-        before = session.advertisements.get(message.number, ())
         self._check_length([message.predicate])
         space = self._spaces.of(message.space)
         wanted = parse_predicate(space, message.predicate)
         predicate, is_less = advertisable(self.access.of(session.identity), session.identity, space, wanted)
-        standing = sum(map(len, session.advertisements.values())) - len(before)
+        standing = sum(len(each.ids) for number, each in session.advertisements.items() if number != message.number)
         if standing + len(predicate.conjunctions) > self.limits.advertisements_per_client:
             raise LimitError("advertisements_per_client", f"{session.name} advertises too much; each OR counts as one more")
+        self._set_advertisement(session, message.number, space, predicate)
+        session.connection.send(Done(message.request, {"narrowed": print_predicate(predicate)} if is_less else {}))
+
+    def _set_advertisement(self, session: Session, number: int, space: Space, predicate: Predicate) -> None:
+        """In place of the one that had this number."""
+        before = session.advertisements.get(number)
         made: list[Advertisement] = []
         for conjunction in predicate.conjunctions:
             allowed = {name: (conjunction.get(name) or Constraint.present(kind),) for name, kind in space.kinds.items()}
             made.append(Advertisement(self._next_subscription, space, allowed, session.name))
             self._next_subscription += 1
         if before:
-            self._host.handle(Unadvertised(before))
+            self._host.handle(Unadvertised(before.ids))
         self._host.handle(Advertised(tuple(made)))
-        session.advertisements[message.number] = tuple(each.id for each in made)
-        session.connection.send(Done(message.request, {"narrowed": print_predicate(predicate)} if is_less else {}))
+        session.advertisements[number] = Claim(tuple(each.id for each in made), space.name, print_predicate(predicate))
 
     def _declare(self, session: Session, message: Spaces) -> None:
         declared = message.read()
@@ -356,12 +375,9 @@ class Serving:
     # --- watching over them
 
     def check(self, now: float) -> None:
-        """Clients that were silent for too long are gone."""
+        """Clients that were silent for too long are gone. Who was slow and has read all is told what it has missed."""
         for session in list(self.sessions.values()):
+            session.tell_missed()
             if now - session.connection.heard_at > self.limits.client_dead_after_s:
                 self._host.note("client silent", client=session.name)
                 session.connection.abort()
-
-
-def _router_name(session: Session, id: int) -> str:
-    return f"{session.name}#{id}"

@@ -8,16 +8,16 @@ Rule: a session keeps no more than its limits say; what it may do when its clien
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from contentcast.live.links.connection import Connection
 from contentcast.live.settings.limits import LimitError, Limits, OnSlow
-from contentcast.model import Space
+from contentcast.model import EventBatch, Space
 from contentcast.wire import frame
-from contentcast.wire.client import encode_delivery
+from contentcast.wire.client import encode_delivery, encode_events
 
 Ints = npt.NDArray[np.int64]
 
@@ -43,6 +43,19 @@ class Standing:
     """When it was made, by the clock of the event loop."""
 
 
+class Claim(NamedTuple):
+    """One advertisement of a client: its ids in the network (a disjunction is several), its space and what it says."""
+
+    ids: tuple[int, ...]
+    space: str
+    text: str
+
+
+def router_name(session: Session, id: int) -> str:
+    """By which the router knows a subscription."""
+    return f"{session.name}#{id}"
+
+
 @dataclass(eq=False)
 class Session:
     name: str
@@ -52,8 +65,8 @@ class Session:
     identity: str = ""
     on_slow: OnSlow = "pause"
     subscriptions: dict[int, Standing] = field(default_factory=dict)
-    advertisements: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Number at the client -> ids in the network: a disjunction is several advertisements."""
+    advertisements: dict[int, Claim] = field(default_factory=dict)
+    """By their numbers at the client."""
     delivered: int = 0
     missed: int = 0
     """Events that were left out because the client was slow, over its whole life."""
@@ -63,6 +76,8 @@ class Session:
     """Of posts on their way to the disk."""
     _untold: int = 0
     """The part of `missed` that the client was not told of yet."""
+    _untold_in: Space | None = None
+    """The space of the last of these."""
     paused: bool = False
     cut: str = ""
     """Why this broker has ended the connection."""
@@ -73,6 +88,7 @@ class Session:
         """Hands over events that are encoded already, or does with a slow client what was agreed: then they are left out."""
         connection = self.connection
         queued = connection.queued
+        self._untold_in = space
         if self.paused and queued:
             self._leave_out(count)
             return False
@@ -86,6 +102,13 @@ class Session:
         self.delivered += count
         connection.send_frame(frame(_DELIVERY + payload))
         return True
+
+    def tell_missed(self) -> None:
+        """A delivery without events, when the client has read all: what was left out at the end of a burst is told too."""
+        if self._untold and self._untold_in is not None and not self.connection.queued:
+            nothing = np.empty(0, np.int64)
+            events = EventBatch.from_dicts(self._untold_in, [])
+            self.deliver(events.space, 0, *encode_events(events), nothing, nothing)
 
     def _slow(self, count: int) -> None:
         match self.on_slow:

@@ -17,22 +17,22 @@ from contentcast.wire import SpaceVersions
 
 class LiveSpaces:
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self.limits = limits
         self.versions = SpaceVersions()
         self.present: dict[str, Space] = {}
         self.on_news: Callable[[], None] | None = None
         """Called when a present version has changed."""
 
     def check(self, space: Space) -> None:
-        if len(space) > self._limits.attributes:
+        if len(space) > self.limits.attributes:
             raise LimitError("attributes", f"the space {space.name} has {len(space)} attributes")
-        if space.name not in self.present and len(self.present) >= self._limits.spaces:
+        if space.name not in self.present and len(self.present) >= self.limits.spaces:
             raise LimitError("spaces", f"{len(self.present)} spaces are declared, and {space.name} would be one more")
 
     def named(self, spaces: Iterable[Space]) -> None:
         """Somebody is about to use these."""
         for space in spaces:
-            if len(self.versions.named(space.name)) > self._limits.spaces or len(self.versions) > self._limits.spaces:
+            if len(self.versions.named(space.name)) > self.limits.spaces or len(self.versions) > self.limits.spaces:
                 raise LimitError("spaces", f"too many versions of spaces, with {space.name}")
             self.versions.declare(space)
 

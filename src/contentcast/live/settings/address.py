@@ -66,8 +66,8 @@ def read_address(text: str, default_port: int = DEFAULT_PORT) -> Address:
 def read_http(text: str) -> Address:
     """`host:port`, where a broker answers over HTTP."""
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
-        raise AddressError(f"http is HOST:PORT, got {text!r}")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise AddressError(f"http is HOST:PORT, with a port from 0 to 65535, got {text!r}")
     return Address(host.strip("[]"), int(port))
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from contentcast.catalog import protocol
 from contentcast.live.settings.access import Access, read_access
 from contentcast.live.settings.address import Address, read_address, read_http
+from contentcast.live.settings.identity import check_name
 from contentcast.live.settings.limits import ON_SLOW, Limits, OnSlow, read_limits
 from contentcast.live.settings.tls import Tls, read_tls
 from contentcast.model import ContentcastError, Space
@@ -80,6 +81,8 @@ class BrokerConfig:
 
     def check(self) -> None:
         """Safe by default: what is not loopback needs TLS and identities, or a word that one has to type."""
+        if self.name:
+            check_name(self.name, "the name of a broker")
         if self.protocol.partition(",")[0] == "multicast":
             raise ContentcastError(
                 "the protocol multicast needs no broker: programs connect to lan://239.192.10.0:6666 and are the network "
@@ -104,7 +107,8 @@ class BrokerConfig:
                 raise ContentcastError(
                     f"{address} is open to other machines and everybody may do everything; add [access], or --insecure"
                 )
-        if self.access.is_closed and (self.tls or self.neighbours or self.join) and not (self.tls and self.tls.authority):
+        # One alone needs none: it takes nobody for a broker.
+        if self.access.is_closed and (self.neighbours or self.join) and not (self.tls and self.tls.authority):
             raise ContentcastError(
                 "there are rights in [access], and other brokers, who stand above them, could not prove who they are; add "
                 "authority to [tls], the PEM file of who signs brokers"

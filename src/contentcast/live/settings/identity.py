@@ -21,6 +21,13 @@ from contentcast.model import ContentcastError
 FILE: Final = "identity.json"
 EPOCH_S: Final = 1_767_225_600
 STARTS_PER_S: Final = 4
+MOST_NAME_CHARACTERS: Final = 200
+
+
+def check_name(name: str, what: str = "a name") -> None:
+    """Names stand in logs and in messages, one line each."""
+    if not 0 < len(name) <= MOST_NAME_CHARACTERS or not name.isprintable():
+        raise ContentcastError(f"{what} has 1 to {MOST_NAME_CHARACTERS} characters that can be printed")
 
 
 @dataclass(frozen=True, slots=True)

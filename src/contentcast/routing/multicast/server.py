@@ -50,6 +50,7 @@ from contentcast.routing.multicast.agreement import Agreement
 from contentcast.routing.multicast.held_back import HeldBack
 from contentcast.routing.multicast.mapping import BEST_EFFORT, RELIABLE, MappingSpecification, Quality, Way, everywhere
 from contentcast.routing.multicast.members import ASK, REFRESH_EVERY_S, Members
+from contentcast.routing.multicast.portions import portions
 from contentcast.routing.multicast.promised import Promised
 from contentcast.routing.multicast.streams import Streams
 from contentcast.routing.multicast.traffic import Traffic
@@ -280,7 +281,8 @@ class Multicast:
             asked_reliable = is_asked_reliable and RELIABLE in audience.names[mine]
             if way.reliable or asked_reliable or self.promised.any_of(part.events):
                 owed = [self.members.life(audience.origins[at]) for at in np.unique(audience.origin[mine]).tolist()]
-                served += self.streams.send(way.group, part, owed, now)
+                for each in portions(part):  # each has a number, so that only what was lost is repeated
+                    served += self.streams.send(way.group, each, owed, now)
             else:
                 served.append(SendGroup(way.group, part))
         return served

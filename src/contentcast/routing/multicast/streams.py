@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from contentcast.routing.contract import Effect, SendGroup, SetTimer, Timer
 from contentcast.routing.dice import Dice
-from contentcast.wire import Message
+from contentcast.wire import Message, Publish
 from contentcast.wire.multicast import Last, Pass, Repair, Sequenced, Spans
 
 IDLE, REPAIR = "idle", "repair"
@@ -43,7 +43,9 @@ IDLE_MOST_S: Final = 1.0
 SENDER_IDLE_S: Final = 30.0
 """A sender that has been idle for so long forgets what it kept."""
 MOST_REPEATED: Final = 256
-"""Messages repeated for one question; the rest is asked for again."""
+REPEATED_BYTES: Final = 512 * 1024
+"""Messages, and bytes of events, that are repeated for one question. The rest is asked for again: who has lost a burst would
+lose most of a second one like it."""
 MOST_ASKED: Final = 30
 """Questions about a gap to a sender that does not answer, before its numbers are given up."""
 
@@ -51,7 +53,10 @@ Life = tuple[str, int]
 
 
 class Gap(NamedTuple):
-    """Messages that `sender` sent to `group` for this server, and that can no longer be had."""
+    """Messages that `sender` sent to `group` for this server, and that can no longer be had.
+
+    How many events were in them nobody knows any more: one or as many as fit into a portion (`portions`).
+    """
 
     sender: str
     group: str
@@ -123,6 +128,8 @@ class Streams:
         """Messages that were for this server and could no longer be had."""
         self._gaps: list[Gap] = []
         self.repeated = self.asked = 0
+        self.busy_at = float("-inf")
+        """When this server last sent something that it owes to somebody, for the first time or again."""
         self._broker = broker
         self._stream = incarnation
         self._control = control
@@ -142,6 +149,8 @@ class Streams:
         out.number += 1
         sequenced = Sequenced(self._stream, out.number, message)
         lives = frozenset(owed)
+        if lives:
+            self.busy_at = now
         for life in lives:
             out.first_owed.setdefault(life, out.number)
         out.kept[out.number] = Kept(sequenced, lives)
@@ -169,6 +178,7 @@ class Streams:
         effects: list[Effect] = []
         passing: list[tuple[int, int]] = []
         gone = 0
+        room = REPEATED_BYTES
         for first, last in repair.spans:
             at = first
             last = min(last, out.number)
@@ -179,8 +189,10 @@ class Streams:
                 if at < number:
                     passing.append((at, number - 1))
                 at = number + 1
-                if now - kept.repeated_at >= LINGER_S and len(effects) < MOST_REPEATED:
+                self.busy_at = now
+                if now - kept.repeated_at >= LINGER_S and len(effects) < MOST_REPEATED and room > 0:
                     kept.repeated_at = now
+                    room -= _bytes(kept.message)
                     effects.append(SendGroup(repair.group, kept.message))
             if at <= last:
                 passing.append((at, last))
@@ -293,6 +305,11 @@ class Streams:
                 "lost": self.lost,
             }
         }
+
+
+def _bytes(message: Sequenced) -> int:
+    """About: what its events take in memory, which is at hand."""
+    return int(message.message.events.records.nbytes) if isinstance(message.message, Publish) else 0
 
 
 def _about(sender: str, group: str) -> Timer:

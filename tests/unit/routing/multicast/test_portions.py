@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contentcast.live.lan.portions import PORTION_BYTES, filled, portions
 from contentcast.model import EventBatch, Space
+from contentcast.routing.multicast.portions import PORTION_BYTES, filled, portions
 from contentcast.wire import Publish, message_bytes
 
 VIDEO = Space("video", source="string", column="int", pixels="bytes")
