@@ -6,9 +6,9 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 BIN := .venv/bin
 ARGS ?=
-# Two processes, each with whole files: what a file sets up is set up once. Each has a Spark session of its own. The files that take
+# Three processes, since many tests wait; each has whole files: what a file sets up is set up once. Each has a Spark session of its own. The files that take
 # longest come first (tests/conftest.py); xdist by itself would begin with those of the most tests.
-TOGETHER ?= -n 2 --dist loadfile --no-loadscope-reorder
+TOGETHER ?= -n 3 --dist loadfile --no-loadscope-reorder
 SIZE ?=
 
 help: ## Show this list

@@ -12,9 +12,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LONGEST_FIRST = (
+    "tests/conformance/test_processors.py",
+    "tests/cluster/test_standalone.py",
+    "tests/conformance/test_engines.py",
+    "tests/conformance/test_routers.py",
+    "tests/spark/test_interrupts.py",
+    "tests/spark/test_match.py",
     "tests/spark/pipeline/test_job.py",
     "tests/spark/format/test_broker_source.py",
-    "tests/conformance/test_processors.py",
     "tests/spark/test_deliver.py",
     "tests/spark/test_interrupts.py",
     "tests/spark/format/test_source.py",
