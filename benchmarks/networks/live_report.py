@@ -25,11 +25,47 @@ def report(told: dict[str, Any], quick: bool, *more: str) -> Result:
         "Publisher, subscribers and broker share the machine's cores; a client of this package takes as much as the broker.",
         "Peers are Debian's: `apt install rabbitmq-server activemq nats-server mosquitto`; it runs without them too. "
         "RabbitMQ tests equality only, and NATS and mosquitto see topics: they are ceilings without content.",
+        *([] if quick else _targets(told)),
         *more,
     ]
     about = ["Events over real sockets: a broker process, and clients in the process that measures."]
     tables = [make(told) for name, make in made.items() if name in told]
     return Result("live", "Live brokers", about, tables, notes, told, quick)
+
+
+def _targets(told: dict[str, Any]) -> list[str]:
+    """Of a whole run: whether each target holds."""
+    few, many = told["filters"][0], told["filters"][-1]
+    batches, singles = "in batches, events/s", "one by one, events/s"
+    durable = max(row["accepted, events/s"] for row in told["durable"] if row["durable subscribers"] >= 0)
+    half = [row for row in told["latency"] if row["events/s"] >= many[singles] / 2]
+    late = min(half or told["latency"], key=lambda row: abs(row["events/s"] - many[singles] / 2))
+    restarted, clients = told["restart"]["all stand again after s"], told["tls clients"]
+    slower = max(few[batches] / many[batches], few[singles] / many[singles])
+    fan_out = told["fan_out"][-1]
+    found = [
+        (f"100,000 events/s one by one at {many['filters']:,} filters", human(many[singles]), many[singles] >= 100_000),
+        (f"1,000,000 in batches at {many['filters']:,} filters", human(many[batches]), many[batches] >= 1_000_000),
+        (f"at most 2 times slower from {few['filters']:,} to {many['filters']:,} filters", times(slower), slower <= 2),
+        (
+            f"500,000 deliveries/s at a fan-out of {fan_out['clients']}",
+            human(fan_out["deliveries/s"]),
+            fan_out["deliveries/s"] >= 500_000,
+        ),
+        ("500,000 durable events/s accepted in batches", human(durable), durable >= 500_000),
+        (
+            "p99 below 5 ms through three brokers at half of the load of one by one",
+            f"{late['p99 ms']:.1f} ms at {human(late['events/s'])}/s",
+            bool(half) and late["p99 ms"] < 5,
+        ),
+        (f"{clients['clients']:,} TLS clients in 1 GB", f"{clients['MB with them']:.0f} MB", clients["MB with them"] <= 1_000),
+        (
+            f"{told['restart']['subscriptions']:,} subscriptions stand 20 s after a restart",
+            f"{restarted:.1f} s",
+            restarted <= 20,
+        ),
+    ]
+    return [f"Target: {what}. {'Holds' if holds else 'DOES NOT HOLD'}: {seen}." for what, seen, holds in found]
 
 
 def _filters(told: dict[str, Any]) -> Table:
