@@ -59,6 +59,10 @@ def network(
         raise typer.Exit(code)
 
 
+ENDED: Final = ("Z", "X")
+"""States of a process in `/proc`."""
+
+
 def _notes(file: Path) -> Path:
     return file.with_suffix(".network.json")
 
@@ -164,9 +168,13 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _began(pid: int) -> str:
-    """When the process began, as Linux counts it: another process with the same number began at another time."""
+    """When the process began, as Linux counts it: another process with the same number began at another time.
+
+    One that has ended, and that nobody has asked about yet, counts as gone.
+    """
     with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        state, *facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if state in ENDED else facts[18]
     return ""
 
 
