@@ -41,15 +41,20 @@ def test_three_programs_and_no_broker() -> None:
 
 
 def test_the_address_of_a_lan_is_one_that_connect_takes() -> None:
-    """`cc.connect("lan://...")` is the client without a broker, with the same verbs."""
+    """`cc.connect("lan://...")` is the client without a broker, with SIENA's five verbs (Eide et al. 2003, table 1)."""
 
     async def story(lan: Lan) -> None:
         got: list[Any] = []
         async with cc.connect(lan.url()) as client:
             await client.declare(TRADES)
-            await client.subscribe("trades", "price < 10", deliver=got.append)
+            advertised = await client.advertise("trades", "price < 1000")
+            subscribed = await client.subscribe("trades", "price < 10", deliver=got.append)
             await client.publish("trades", trades(20))
             assert [each["price"] for each in got] == [float(at) for at in range(10)]
+            await client.unsubscribe(subscribed)
+            await client.unadvertise(advertised)
+            await client.publish("trades", trades(20))
+            assert len(got) == 10
 
     run(story)
     with pytest.raises(cc.ContentcastError, match="on a LAN there is no broker to show a name or a token to"):
