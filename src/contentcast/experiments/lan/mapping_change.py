@@ -65,7 +65,7 @@ def judge(table: pa.Table) -> list[Verdict]:
             "All servers change",
             "all or none",
             f"in {rows[0]['change_s']:.2f} s, the old groups left",
-            all(each["uses"].startswith("[1,") for each in rows),
+            all(each["uses"].startswith("[2,") for each in rows),  # all have started with number 1
         ),
     ]
 

@@ -213,6 +213,8 @@ class LanClient:
         """
         self._check_open()
         _check_quality(quality)
+        if rate is not None and not rate > 0:
+            raise LanError(f"a rate is in bytes a second and above 0, got {rate!r}")
         found = await self._space(space)
         number = self.server.next_number()
         allowed: dict[str, tuple[Constraint, ...]] = {name: (Constraint.present(kind),) for name, kind in found.kinds.items()}
@@ -258,11 +260,13 @@ class LanClient:
 
     async def propose(self, mapping: MappingSpecification, within_s: float = 10.0) -> MappingId:
         """All servers of the LAN change to this mapping, or none. Waits until this server sends by it."""
-        router = self.server.router
-        before = router.agreement.uses
+        agreement = self.server.router.agreement
         self.server.put(Received("operator", proposal_of(mapping.renumbered(MappingId(0)))))
-        await self.until(lambda: router.agreement.uses != before, within_s, "the mapping is not used yet")
-        return router.agreement.uses
+        mine = max(each.id for each in agreement.honoured() if each.id.proposer == self.server.name)
+        await self.until(lambda: agreement.uses >= mine, within_s, "the mapping is not used yet")
+        if agreement.uses != mine:
+            raise LanError(f"the servers use the mapping {agreement.uses}, which came at the same moment; propose yours again")
+        return mine
 
     async def until(self, fact: Callable[[], bool], within_s: float = 10.0, what: str = "it did not come true") -> None:
         """Waits for something that the server knows: asked again whenever it has handled something."""

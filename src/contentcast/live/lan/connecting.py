@@ -16,7 +16,7 @@ from contentcast.model import Space
 from contentcast.routing.multicast import MappingSpecification
 from contentcast.routing.multicast.mapping import MappingId
 
-Key = tuple[int, str, MappingId | None]
+Key = tuple[asyncio.AbstractEventLoop, str, MappingId]
 _shared: dict[Key, tuple[asyncio.Task[LanServer], int]] = {}
 """By loop, address and mapping: the server, and how many clients have it."""
 
@@ -25,7 +25,7 @@ class ConnectingLan:
     """`await connect_lan(...)` and `async with connect_lan(...)`."""
 
     def __init__(self, url: str, spaces: tuple[Space, ...], mapping: MappingSpecification | None) -> None:
-        self._url, self._spaces, self._mapping = url, spaces, mapping
+        self._url, self._spaces = url, spaces
         self._options = LanOptions.of(url, mapping)
         self._client: LanClient | None = None
 
@@ -33,15 +33,20 @@ class ConnectingLan:
         return self._open().__await__()
 
     async def _open(self) -> LanClient:
-        key = (id(asyncio.get_running_loop()), self._url, self._mapping.id if self._mapping is not None else None)
+        key = (asyncio.get_running_loop(), self._url, self._options.mapping.id)
 
         async def let_go() -> None:
             await _let_go(key)
 
-        self._client = LanClient(await _have(key, self._options), let_go)
-        for each in self._spaces:
-            await self._client.declare(each)
-        return self._client
+        client = LanClient(await _have(key, self._options), let_go)
+        try:
+            for each in self._spaces:
+                await client.declare(each)
+        except BaseException:
+            await client.close()
+            raise
+        self._client = client
+        return client
 
     async def __aenter__(self) -> LanClient:
         return await self._open()
@@ -52,7 +57,10 @@ class ConnectingLan:
 
 
 def connect_lan(url: str, *, spaces: Iterable[Space] = (), mapping: MappingSpecification | None = None) -> ConnectingLan:
-    """A client on the LAN of this address (see `options`). `spaces` are declared at once."""
+    """A client on the LAN of this address (see `options`). `spaces` are declared at once.
+
+    `mapping`: what the server starts with. If others have another one, all agree on the one with the greater number.
+    """
     return ConnectingLan(url, tuple(spaces), mapping)
 
 
@@ -62,9 +70,10 @@ async def _have(key: Key, options: LanOptions) -> LanServer:
         starting = asyncio.create_task(LanServer(options).start())
     _shared[key] = (starting, users + 1)
     try:
-        return await starting
+        return await asyncio.shield(starting)  # whoever gives up leaves it to the others
     except BaseException:
-        _shared.pop(key, None)
+        if key in _shared and _shared[key][0] is starting:
+            await _let_go(key)
         raise
 
 
@@ -74,4 +83,7 @@ async def _let_go(key: Key) -> None:
         _shared[key] = (starting, users - 1)
         return
     del _shared[key]
-    await (await starting).stop()
+    if not starting.done():
+        starting.cancel()
+    elif not starting.cancelled() and starting.exception() is None:
+        await starting.result().stop()

@@ -18,11 +18,11 @@ from contentcast.model import ContentcastError, Space
 from contentcast.model.errors import nearest
 
 EXAMPLE: Final = """\
-# contentcast lan gateway --config FILE. Paths start from this file's folder.
+# contentcast lan gateway --config FILE. Paths start from this file's folder; that of the key in `lan` is a whole one.
 
 name = "office-1"                        # unique among the gateways; the smallest of those that live carries events
 network = "brokers"                      # a name for the brokers, the same at all gateways to them
-lan = "lan://239.192.10.0:6666"          # add ?interface=192.168.1.7&key=lan.key for other computers
+lan = "lan://239.192.10.0:6666"          # add ?interface=192.168.1.7&key=/etc/lan.key for other computers
 broker = "contentcast://127.0.0.1:7411"  # several with commas: the first that answers. Once the gateway has published to a
                                          # broker with a data folder, it waits for that one: it alone knows what it has on
                                          # its disk. A second gateway with another `broker` takes over meanwhile

@@ -47,7 +47,8 @@ class GroupKey:
             open_to_others = file.stat().st_mode & 0o077
             text = file.read_bytes().strip()
         except OSError as reason:
-            raise ContentcastError(f"{path}: {reason.strerror}") from None
+            made = f"openssl rand -hex 32 > {path}; chmod 600 {path}"
+            raise ContentcastError(f"the key {path}: {reason.strerror}; one is made with: {made}") from None
         if open_to_others:
             raise ContentcastError(f"{path}: others may read this key; run chmod 600 {path}")
         try:

@@ -18,6 +18,7 @@ Rule: beyond loopback there is a key, or somebody has typed `insecure`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final, Literal, cast
 from urllib.parse import parse_qsl, urlsplit
 
@@ -26,8 +27,10 @@ from contentcast.live.lan.keys import GroupKey
 from contentcast.live.settings.address import read_addresses
 from contentcast.model import ContentcastError
 from contentcast.model.errors import nearest
+from contentcast.routing.multicast.agreement import proposal_of
 from contentcast.routing.multicast.groups import Group
-from contentcast.routing.multicast.mapping import BEST_EFFORT, CONTROL, RELIABLE, MappingSpecification, Quality
+from contentcast.routing.multicast.mapping import BEST_EFFORT, CONTROL, RELIABLE, MappingId, MappingSpecification, Quality
+from contentcast.wire import encode
 
 Mode = Literal["multicast", "fanout", "auto"]
 MODES: Final = ("multicast", "fanout", "auto")
@@ -56,7 +59,7 @@ class LanOptions:
 
     @classmethod
     def of(cls, url: str, mapping: MappingSpecification | None = None) -> LanOptions:
-        """What the address says. A mapping must name the same control group, or none but the default."""
+        """What the address says. A mapping must name the same control group; see `named` for the id that it gets."""
         parts = urlsplit(url)
         if parts.scheme != "lan" or not parts.hostname:
             raise LanError(f"the address of a LAN is {DEFAULT_URL}?interface=192.168.1.7, got {url!r}")
@@ -66,7 +69,7 @@ class LanOptions:
             raise LanError(f"{url}: a port goes from 1 to 65535") from None
         control = str(Group.of(f"udp_ipm://{parts.hostname}{f':{port}' if port else ''}"))
         told = _query(parts.query)
-        chosen = mapping or _default_mapping(control)
+        chosen = _default_mapping(control) if mapping is None else named(mapping)
         if chosen.control != control:
             raise LanError(f"the mapping's control group is {chosen.control}, the address says {control}; make them alike")
         interface = Interface(told.get("interface", ["127.0.0.1"])[-1])
@@ -106,6 +109,16 @@ class LanOptions:
             told.get("authority", [""])[-1],
             _yes(told, "hold_back"),
         )
+
+
+def named(mapping: MappingSpecification) -> MappingSpecification:
+    """A mapping that a program starts with. Its proposer becomes its content, so that two with the same id are the same.
+
+    Servers that start with different ones then notice it, and agree on the one with the greater number.
+    """
+    number = max(1, mapping.id.number)  # 0 is the default mapping, and on its way a mapping that asks for a number
+    content = encode(proposal_of(mapping.renumbered(MappingId(number))))
+    return mapping.renumbered(MappingId(number, f"content {blake2b(content, digest_size=8).hexdigest()}"))
 
 
 def _default_mapping(control: str) -> MappingSpecification:

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from contentcast.language import parse_predicate, print_predicate
 from contentcast.live.lan.client import LanAdvertised, LanClient
-from contentcast.live.lan.options import LanError
 from contentcast.model import ContentcastError, EventBatch, Predicate, Space
 from contentcast.model.events.event_batch import concat
 from contentcast.routing.multicast import planner
@@ -28,8 +27,6 @@ MOST_SAMPLED: Final = 100_000
 
 async def promise(client: LanClient, advertised: LanAdvertised, predicate: Predicate, rate: float) -> asyncio.Task[None]:
     """Says again and again what was promised; ends when it is cancelled."""
-    if not rate > 0:
-        raise LanError(f"a rate is in bytes a second and above 0, got {rate!r}")
     await client.declare(PROMISES)
     said = {
         "server": client.server.name,
