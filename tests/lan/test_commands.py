@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +45,7 @@ def test_three_terminals(tmp_path: Path) -> None:
     done = run("map", "set", str(file), *address)
     assert (done.returncode, done.stdout) == (0, done.stdout), done.stderr
     assert "is used by all 2 servers" in done.stdout
-    shown = run("map", "show", *address)
+    shown = run("map", "show", *address, "--wait", "30")
     assert "udp_ipm://239.192.77.21" in shown.stdout, shown.stderr
     assert "used by 1 of 1 others" in shown.stderr
     events = "\n".join(json.dumps({"issue": "IBM", "price": float(at)}) for at in range(10))
@@ -51,6 +53,57 @@ def test_three_terminals(tmp_path: Path) -> None:
     assert "10 events, 3 of them sent" in published.stderr
     out, _ = listening.communicate(timeout=30)
     assert [json.loads(line)["price"] for line in out.splitlines()] == [0.0, 1.0, 2.0]
+
+
+def test_events_are_published_as_they_come_and_ctrl_c_ends_it(tmp_path: Path) -> None:
+    """Nothing was sent before stdin ended, and while the program waited for a line it did not hear Ctrl-C."""
+    lan, space = Lan(), tmp_path / "trades.json"
+    TRADES.save(space)
+    address = ["--lan", lan.url(), "--space", str(space)]
+    pipe = subprocess.PIPE
+    words = [*PROGRAM, "subscribe", *address, "--count", "2"]
+    listening = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True)
+    assert listening.stdout is not None
+    assert listening.stderr is not None
+    assert "subscribed" in listening.stderr.readline()
+    publishing = subprocess.Popen(
+        [*PROGRAM, "publish", *address, "--wait", "60"],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert publishing.stdin is not None
+    for price in (1.0, 2.0):
+        publishing.stdin.write(f'{{"price": {price}}}\n')
+        publishing.stdin.flush()
+        assert json.loads(listening.stdout.readline()) == {"price": price}
+    assert listening.wait(60) == 0
+    os.killpg(publishing.pid, signal.SIGINT)
+    assert publishing.wait(60) == 130
+    assert "Traceback" not in publishing.communicate()[1]
+
+
+def test_a_line_that_is_wrong_is_named_and_what_went_out_before_it_is_counted(tmp_path: Path) -> None:
+    lan, space = Lan(), tmp_path / "trades.json"
+    TRADES.save(space)
+    lines = '{"price": 1}\n' * 10_000 + '{"price": "much"}\n'
+    done = run("publish", "--lan", lan.url(), "--space", str(space), "--wait", "0", given=lines)
+    assert done.returncode == 2
+    assert "event 10000 (line 10001), attribute price: 'much' is a string, not a float; " in done.stderr
+    count = int(done.stderr.split("float; ")[1].split()[0].replace(",", ""))
+    assert 0 < count < 10_000
+
+
+def test_a_mapping_is_not_set_where_nobody_would_keep_it(tmp_path: Path) -> None:
+    lan, space, file = Lan(), tmp_path / "trades.json", tmp_path / "mapping.toml"
+    TRADES.save(space)
+    file.write_text(MAPPING.format(port=lan.port))
+    done = run("map", "set", str(file), "--lan", lan.url(), "--space", str(space), "--wait", "1")
+    assert done.returncode == 2
+    assert f"no other server was heard at {lan.url()}" in done.stderr
 
 
 def test_a_publisher_leaves_when_its_readers_have_everything(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_space_is_learnt_from_whoever_declared_it() -> None:
         await owner.publish("trades", trades(5))
         await stranger.until(lambda: len(got) == 3)
         with pytest.raises(
-            LanError, match=r"the space 'quotes' within 3 s; .*declare\(Space\('quotes', \.\.\.\)\) declares it$"
+            LanError, match=r"the space 'quotes' within 3 s; .*declare\(Space\('quotes', \.\.\.\)\), on the command"
         ):
             await stranger.subscribe("quotes")
 

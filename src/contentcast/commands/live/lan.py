@@ -112,24 +112,29 @@ def publish(
     wait: Within = 3,
     durable: Annotated[bool, typer.Option("--durable", help="To the disk of the broker behind the LAN's gateway.")] = False,
 ) -> None:
-    """Publish events from stdin, a JSON object a line. What nobody wants is not sent."""
+    """Publish events from stdin as they come, a JSON object a line. What nobody wants is not sent."""
+    from contentcast.commands.live.stdin_events import events_from_stdin
     from contentcast.live.lan import connect_lan
-    from contentcast.model import from_json_lines
 
     async def work() -> None:
         (chosen,) = _spaces([space])
         async with connect_lan(address, spaces=[chosen]) as client:
             if durable:
                 await client.advertise(chosen, quality="durable")
-                receipt = await client.publish(chosen, from_json_lines(chosen, sys.stdin))
-                _say(f"{receipt.events if receipt else 0} events accepted")
+            others = 0 if durable else await _others(client, wait)
+            count = 0
+            try:
+                async for events in events_from_stdin(chosen, {}):
+                    await client.publish(chosen, events)
+                    count += len(events)
+            except ContentcastError as reason:
+                raise ContentcastError(f"{reason}; {count} events were published") from None
+            if durable:
+                _say(f"{count} events accepted")
                 return
-            others = await _others(client, wait)
-            events = from_json_lines(chosen, sys.stdin)
-            await client.publish(chosen, events)
             state = client.server.state()
             sent = sum(each["sent"] for each in state["traffic"].values())
-            _say(f"{len(events)} events, {sent} of them sent; {others} others on the LAN, mode {state['mode']}")
+            _say(f"{count} events, {sent} of them sent; {others} others on the LAN, mode {state['mode']}")
             if not await client.repaired():
                 raise typer.Exit(1)
 
@@ -204,7 +209,7 @@ def show_mapping(address: Address = DEFAULT, space: SpaceFiles = None, wait: Wit
                 await asyncio.sleep(0.02)
             found = agreement.sending()
             if found is None:
-                raise ContentcastError("the servers of this LAN have no mapping in common yet; ask again in a moment")
+                raise ContentcastError("the servers of this LAN have no mapping in common yet; wait longer: --wait 30")
             typer.echo(to_toml(found), nl=False)
             using = sum(each.uses == found.id for each in members.values())
             _say(f"mapping {found.id}, used by {using} of {len(members)} others")
@@ -234,8 +239,14 @@ def set_mapping(
     async def work() -> None:
         async with connect_lan(address, spaces=declared) as client:
             await _others(client, 1.0)  # whoever is there answers within 20 ms
+            members = client.server.router.members.members
+            end = asyncio.get_running_loop().time() + wait
+            while not members:
+                if asyncio.get_running_loop().time() >= end:
+                    raise ContentcastError(f"no other server was heard at {address}, and a mapping lives in servers that run")
+                await asyncio.sleep(0.02)
             id = await client.propose(chosen, wait)
-            typer.echo(f"mapping {id} is used by all {1 + len(client.server.router.members.members)} servers")
+            typer.echo(f"mapping {id} is used by all {1 + len(members)} servers")
 
     _run(work())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -27,6 +26,7 @@ from contentcast.commands.live.options import (
     run_loop,
     tell_changes,
 )
+from contentcast.commands.live.stdin_events import events_from_stdin
 from contentcast.commands.shared.intake_options import Epoch, Finer, Nan, OnError, Unknown, how_of
 from contentcast.model import ContentcastError, How
 from contentcast.model.errors import counted
@@ -165,7 +165,7 @@ async def _batches(files: list[str], space: Any, rate: float, how: How) -> Async
     part = max(1, min(PART, round(rate / 10))) if rate else PART
     for path in expand(files):
         if path == STDIN:
-            async for events in _from_stdin(space, how):
+            async for events in events_from_stdin(space, how):
                 for each in _parts(events, part):
                     yield each
         else:
@@ -197,35 +197,6 @@ async def _numbered_batches(files: list[str], space: Any, how: How) -> AsyncIter
             yield replace(events.slice(begin, end - begin), rejected=events.rejected if not begin else ())
             begin = end
             taken = int(upto[begin - 1]) if len(upto) else 0
-
-
-async def _from_stdin(space: Any, how: How) -> AsyncIterator[Any]:
-    """Lines as they come: those that are there already go together."""
-    from contentcast.model.events.intake import Intake
-    from contentcast.model.events.json_lines import read_lines
-
-    loop = asyncio.get_running_loop()
-    line = number = 0
-    while True:
-        data = await loop.run_in_executor(None, _some_lines)
-        if not data:
-            return
-        lines = [(at, each) for at, each in enumerate(data.splitlines(), start=line + 1)]
-        line = lines[-1][0]
-        written = [(at, each) for at, each in lines if each.strip()]
-        yield read_lines(space, [each for _, each in written], [at for at, _ in written], Intake.of(how), number)
-        number += len(written)
-
-
-def _some_lines() -> bytes:
-    """At least one line, and what came with it."""
-    source = sys.stdin.buffer
-    first = source.readline()
-    if not first:
-        return b""
-    more = source.peek()[: 64 * 1024]  # type: ignore[union-attr]
-    end = more.rfind(b"\n") + 1
-    return first + source.read(end)
 
 
 async def _tell_outcomes(tracer: Any, space: str, batch: Any) -> None:

@@ -298,9 +298,10 @@ class LanClient:
                 await self.until(lambda: self.server.space(space) is not None, SPACE_WITHIN_S)
             except LanError:
                 known = self.server.router.spaces.named()
+                near = nearest(space, known, "there are") if known else ""
+                declaring = f"declare(Space({space!r}, ...)), on the command line --space FILE, declares it"
                 raise LanError(
-                    f"nobody on the LAN has declared the space {space!r} within {SPACE_WITHIN_S:g} s"
-                    f"{nearest(space, known, 'there are') if known else ''}; declare(Space({space!r}, ...)) declares it"
+                    f"nobody on the LAN has declared the space {space!r} within {SPACE_WITHIN_S:g} s{near}; {declaring}"
                 ) from None
         found = self.server.space(space)
         assert found is not None
