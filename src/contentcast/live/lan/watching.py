@@ -53,7 +53,10 @@ class Watched(NamedTuple):
     promises: list[tuple[Predicate, float]]
 
     def flows(self, attribute: str) -> list[planner.Flow]:
-        return planner.with_promises(planner.flows(self.events, attribute, self.wants, self.seconds), self.promises)
+        measured = planner.flows(self.events, attribute, self.wants, self.seconds)
+        known = {each.value for each in measured}
+        promised = planner.promised_flows(self.events.space, attribute, self.promises, self.wants, known)
+        return planner.with_promises([*measured, *promised], self.promises)
 
 
 async def watch(client: LanClient, space: str | Space, seconds: float) -> Watched:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -108,6 +108,27 @@ def with_promises(measured: Sequence[Flow], promises: Iterable[tuple[Predicate, 
             share = measured[at].load / known if known else 1 / len(mine)
             load[at] = max(load[at], rate * share)
     return [replace(flow, load=each) for flow, each in zip(measured, load, strict=True)]
+
+
+def promised_flows(
+    space: Space, attribute: str, promises: Iterable[tuple[Predicate, float]], wants: dict[str, Predicate], known: set[Any]
+) -> list[Flow]:
+    """Flows that were promised and not measured: a value for each that a promise names and that is not `known`.
+
+    Their load is 0, until `with_promises` gives them what was promised.
+    """
+    found: dict[Any, Flow] = {}
+    for predicate, _ in promises:
+        for conjunction in predicate.conjunctions:
+            constraint = conjunction.get(attribute)
+            for value in () if constraint is None else constraint.ranges.values() or ():
+                if value in known or value in found:
+                    continue
+                flow = Flow(space, attribute, value, 0.0, frozenset())
+                mine = parse_predicate(space, flow.text()).intersect(predicate)
+                wanted = frozenset(name for name, each in wants.items() if overlaps(each, mine))
+                found[value] = replace(flow, wanted=wanted)
+    return list(found.values())
 
 
 def _meets(flow: Flow, predicate: Predicate) -> bool:

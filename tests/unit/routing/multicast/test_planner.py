@@ -17,6 +17,7 @@ from contentcast.routing.multicast.planner import (
     learnt_flows,
     mapping,
     plan,
+    promised_flows,
     rule_of_thumb,
     usable,
     with_promises,
@@ -91,6 +92,28 @@ def test_a_promise_weighs_what_was_not_measured_yet() -> None:
     assert [each.load for each in with_promises(measured, promises)] == [500.0, 30.0]
     both = [(parse_predicate(VIDEO, "block > 3"), 400.0)]
     assert [each.load for each in with_promises(measured, both)] == [100.0, 300.0]  # by their shares of what was measured
+
+
+def test_what_was_promised_and_never_sent_is_a_flow_too() -> None:
+    """A camera that has advertised and not published anything has a place in the plan."""
+    events = EventBatch.from_dicts(VIDEO, [{"source": "ticks", "block": 1}])
+    everything = parse_predicate(VIDEO, "TRUE")
+    wants = {"x": everything, "y": parse_predicate(VIDEO, "source = 'camera' AND block < 2"), "z": everything}
+    promises = [
+        (parse_predicate(VIDEO, "source IN ('camera', 'ticks') AND block < 10"), 5.0),
+        (parse_predicate(VIDEO, "source = 'camera'"), 1e6),
+        (parse_predicate(VIDEO, "source = 'door' AND block > 5"), 7.0),
+        (parse_predicate(VIDEO, "source LIKE 'a%'"), 7.0),
+    ]
+    measured = flows(events, "source", wants, 1.0)
+    known = {each.value for each in measured}
+    found = with_promises([*measured, *promised_flows(VIDEO, "source", promises, wants, known)], promises)
+    assert [(each.value, each.load, "".join(sorted(each.wanted))) for each in found] == [
+        ("ticks", max(5.0, measured[0].load), "xz"),
+        ("camera", 1e6, "xyz"),
+        ("door", 7.0, "xz"),
+    ]
+    assert promised_flows(VIDEO, "block", promises[1:2], wants, set()) == []
 
 
 def test_flows_from_what_spark_has_learnt() -> None:
