@@ -61,6 +61,35 @@ def test_the_address_of_a_lan_is_one_that_connect_takes() -> None:
         cc.connect("lan://239.192.10.0:6666", name="desk-7")
 
 
+def test_a_program_for_a_broker_runs_on_a_lan_as_it_is() -> None:
+    """Where a broker would accept, there is nothing to wait for; the calls are the same."""
+
+    async def story(lan: Lan) -> None:
+        got: list[Any] = []
+        async with cc.connect(lan.url()) as client:
+            await client.declare(TRADES)
+            assert await client.space("trades") == (await client.spaces())["trades"] == TRADES
+            await client.subscribe("trades", deliver=got.append)
+            await client.publish("trades", trades(1)[0], wait=False)
+            await client.flush()
+            assert len(got) == 1
+            assert client.name
+
+    run(story)
+
+
+def test_without_async_advertisements_have_a_quality_and_a_rate_too() -> None:
+    got: list[Any] = []
+    with cc.connect_sync(Lan().url()) as client:
+        client.declare(TRADES)
+        advertised = client.advertise("trades", "price < 100", quality="reliable", rate=1e6)
+        subscribed = client.subscribe("trades", "price < 10", deliver=got.append)
+        client.publish("trades", trades(20))
+        assert len(got) == 10
+        client.unsubscribe(subscribed)
+        client.unadvertise(advertised)
+
+
 def test_an_event_that_does_not_fit_is_refused_alone() -> None:
     async def story(lan: Lan) -> None:
         publisher, reader = await lan.client(), await lan.client()

@@ -168,8 +168,9 @@ class SyncClient:
     def flush(self) -> None:
         self.call(self._client.flush())
 
-    def advertise(self, space: str | Space, predicate: str = "TRUE") -> Advertised:
-        return self.call(self._client.advertise(space, predicate))
+    def advertise(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Advertised:
+        """`options` on a LAN: quality, rate."""
+        return self.call(self._client.advertise(space, predicate, **options))
 
     def unadvertise(self, advertised: Advertised) -> None:
         self.call(self._client.unadvertise(advertised))

@@ -74,21 +74,38 @@ class LanClient:
         self._promises: dict[int, asyncio.Task[None]] = {}
         """By advertisement: who says again and again what was promised."""
 
+    @property
+    def name(self) -> str:
+        """Of its server, which all clients of this process and address share."""
+        return self.server.name
+
     # --- the five verbs, and declare
 
     async def declare(self, space: Space) -> Space:
         return self.server.declare(space)
 
-    async def publish(self, space: str | Space, events: Any, *, publisher: str = "", number: int = 0) -> Receipt | None:
+    async def space(self, name: str) -> Space:
+        """As it is declared on the LAN; an error if nobody declares it within SPACE_WITHIN_S."""
+        return await self._space(name)
+
+    async def spaces(self) -> dict[str, Space]:
+        """All that were heard of."""
+        return dict(self.server.router.spaces.named())
+
+    async def publish(
+        self, space: str | Space, events: Any, *, wait: bool = True, publisher: str = "", number: int = 0
+    ) -> Receipt | asyncio.Future[Receipt] | None:
         """A dict, a list of dicts, an `EventBatch`, or Arrow. A dict goes out with others of the same turn of the loop.
 
-        Events under a durable advertisement go to the broker, and the receipt says that they are on its disk; `publisher` and
-        `number` as for a client of that broker. For all others there is none to accept them, and no receipt.
+        Events under a durable advertisement go to the broker, and the receipt says that they are on its disk; `wait`,
+        `publisher` and `number` as for a client of that broker. For all others there is none to accept them: no receipt, and
+        nothing to wait for.
         """
         self._check_open()
         name = space if isinstance(space, str) else space.name
         if name in self._keeper.promises:
-            return await self._publish_durably(name, events, publisher, number)
+            accepted = await self._publish_durably(name, events, publisher, number)
+            return accepted if accepted is None or not wait else await accepted
         if publisher or number:
             raise LanError(f"a broker numbers what it accepts: advertise({name!r}, ..., quality='durable') before")
         if isinstance(events, Mapping) and name in self._checkers:
@@ -108,13 +125,19 @@ class LanClient:
         self._enter(_as_batch(found, events))
         return None
 
-    async def _publish_durably(self, name: str, events: Any, publisher: str, number: int) -> Receipt | None:
+    async def _publish_durably(self, name: str, events: Any, publisher: str, number: int) -> asyncio.Future[Receipt] | None:
         found = await self._space(name)
         batch = _as_batch(found, [events] if isinstance(events, Mapping) else events)
         self._flush(name)
         rest, accepted = await self._keeper.publish(batch, publisher, number)
         self._enter(rest)
-        return None if accepted is None else await accepted
+        return accepted
+
+    async def flush(self) -> None:
+        """Everything that was published so far has left this process, or is on the broker's disk where that was promised."""
+        self._check_open()
+        self._flush_all()
+        await self._keeper.flush()
 
     def _checked(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
         values = self._checkers[name].check(0, event)

@@ -154,6 +154,10 @@ class Keeper:
         future = await client.publish(events.space.name, mine, wait=False, publisher=publisher, number=number)
         return rest, future
 
+    async def flush(self) -> None:
+        if self._client is not None:
+            await self._client.flush()
+
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
