@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -323,6 +324,24 @@ def group_of(client: Any) -> str:
     """The one to which it sends reliably."""
     (group,) = client.server.router.streams.state()["streams"]["sent"]
     return str(group)
+
+
+def test_time_in_which_a_publisher_stood_still_is_not_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program computes for longer than readers are silent, and then closes: nobody could ask meanwhile."""
+
+    async def story(lan: Lan) -> None:
+        publisher, reader = await lan.client(), await lan.client()
+        got: list[float] = []
+        await reader.subscribe("trades", deliver=lambda each: got.append(each["price"]), quality="reliable")
+        await heard(publisher)
+        with monkeypatch.context() as losing:
+            losing.setattr(Sender, "send", lambda *_: None)
+            await publisher.publish("trades", trades(1))
+        time.sleep(1.2)
+        assert await publisher.repaired()
+        assert got == [0.0]
+
+    run(story)
 
 
 def test_a_publisher_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -48,7 +48,7 @@ from contentcast.routing.contract import (
 from contentcast.routing.dice import Dice
 from contentcast.routing.multicast import Group, Multicast
 from contentcast.routing.multicast.portions import portions
-from contentcast.routing.multicast.streams import Gap
+from contentcast.routing.multicast.streams import SENDER_IDLE_S, Gap
 from contentcast.routing.setup import Setup
 from contentcast.warming.background import kernels
 from contentcast.warming.parts import EVERYTHING
@@ -69,6 +69,7 @@ KERNELS_FROM_EVENTS: Final = 1000
 """A server with so many events wants its kernels. Loading them keeps a short command, as `lan map show`, from its answers."""
 QUIET_S: Final = 1.0
 """When nobody has asked for so long, nobody misses anything. A reader asks again within half of it, whatever happens."""
+TURN_S: Final = 0.02
 ASK_EVERY_S: Final = 0.1
 """A sender whose messages cannot be read is asked to tell its spaces at most this often."""
 
@@ -158,12 +159,19 @@ class LanServer:
         return str(found[0][4][0]), port
 
     async def repaired(self, within_s: float) -> bool:
-        """Waits until nobody asks any more for what was sent reliably; False: somebody still does."""
-        until = self._loop.time() + within_s
-        while self._running and (quiet_at := self.router.streams.busy_at + QUIET_S) > self._loop.time():
-            if self._loop.time() >= until:
+        """Waits until nobody asks any more for what was sent reliably; False: somebody still does.
+
+        Only time in which this process had its turns is quiet. While it stood still, questions waited for it.
+        """
+        streams, loop = self.router.streams, self._loop
+        until = loop.time() + within_s
+        quiet_s = 0.0
+        while self._running and quiet_s < QUIET_S and loop.time() - streams.busy_at < SENDER_IDLE_S:
+            if loop.time() >= until:
                 return False
-            await asyncio.sleep(min(quiet_at, until) - self._loop.time())
+            begin, busy_at = loop.time(), streams.busy_at
+            await asyncio.sleep(TURN_S)
+            quiet_s = quiet_s + min(loop.time() - begin, 2 * TURN_S) if streams.busy_at == busy_at else 0.0
         return True
 
     async def stop(self) -> None:
