@@ -1,6 +1,7 @@
 """The index finds the same on processors with other instructions: its conformance, compiled for less than this one has.
 
-Each runs in a process of its own, with a cache of its own that stays between runs, so that only the first run compiles.
+Each runs in a process of its own. Its kernels stay in a folder beside the user's other ones, so that only the first run in the
+first clone compiles.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from llvmlite.binding import get_host_cpu_features
+
+from contentcast.kernels import cache
 
 ROOT = Path(__file__).parents[2]
 SUITE = (
@@ -36,14 +39,13 @@ def without(*prefixes: str) -> str:
 
 
 @pytest.mark.parametrize("way", ["avx2", "loop"])
-def test_the_same_matches(way: str, request: pytest.FixtureRequest) -> None:
+def test_the_same_matches(way: str) -> None:
     chosen = {"NUMBA_CPU_NAME": "generic"}  # no features at all: the plain baseline
     if way == "avx2":
         if not has("avx2"):
             pytest.skip("this processor has no AVX2; what it has is tested everywhere else")
         chosen = {"NUMBA_CPU_NAME": "znver3", "NUMBA_CPU_FEATURES": without("avx512", "avx10", "amx")}
-    folder = request.config.cache.mkdir(f"kernels-{way}")  # type: ignore[union-attr]
-    told = os.environ | chosen | {"CONTENTCAST_TEST_WAY": way, "CONTENTCAST_CACHE": str(folder)}
+    told = os.environ | chosen | {"CONTENTCAST_TEST_WAY": way, cache.FOLDER: str(cache.folder() / f"tested-{way}")}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *SUITE]
     found = subprocess.run(
         [*command, "-k", "not scan and not tree"], cwd=ROOT, env=told, capture_output=True, text=True, timeout=LONGEST_S
