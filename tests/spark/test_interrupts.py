@@ -18,6 +18,8 @@ from tests.progress import without_progress
 
 TRADES = Space("trades", issue="string", price="float")
 FILES, EVENTS_A_FILE = 6, 200
+LONGEST_S = 600
+"""Only so that it ends: on a machine with much other work, Spark takes minutes to start."""
 TO_WRITE_MB = 1
 """More than the pipe to Java and all buffers hold: a worker that has written it is kept waiting by Java."""
 
@@ -88,7 +90,7 @@ def interrupted(command: list[str], when: str) -> tuple[int, str, str]:
         while running.poll() is None and not list(Path().glob(when)):
             time.sleep(0.02)
         os.killpg(running.pid, signal.SIGINT)
-        said, complained = running.communicate(timeout=60)
+        said, complained = running.communicate(timeout=LONGEST_S)
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
@@ -96,7 +98,7 @@ def interrupted(command: list[str], when: str) -> tuple[int, str, str]:
 
 
 def ended(*words: str) -> tuple[int, str, str]:
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=LONGEST_S)
     return done.returncode, done.stdout, without_progress(done.stderr)
 
 
