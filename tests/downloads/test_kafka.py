@@ -12,14 +12,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import pyarrow.parquet as pq
-import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import contentcast as cc
 from contentcast.cli import app
 from contentcast.spark import Topic, TopicTable, deliver_to_topic, ingest, match, prepare, read_topic
-from contentcast.spark.outside.kafka import last_of_each_key, read_messages, write_messages
+from contentcast.spark.outside.kafka import read_messages, write_messages
 from requirements import jars
 from tests.cluster.common import until
 from tests.downloads.servers import KafkaBroker
@@ -178,20 +177,6 @@ def test_topic_to_topic_once_though_driver_and_executor_die(spark: SparkSession,
     assert (tmp_path / "executor killed").exists()
     assert found(spark, out) == Counter({(each, 7): 1 for each in issues})
     assert read_messages(spark, out).count() > len(issues), "an attempt that does not count is in the topic"
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [(b"7", b"{", "not JSON"), (b"7", b"[1]", "a JSON object is needed"), (None, b"{}", "has a key")],
-)
-def test_a_message_that_is_no_rule_is_named_with_its_place(key: bytes | None, value: bytes, said: str) -> None:
-    import pyarrow as pa
-
-    messages = pa.table(
-        {"partition": [0], "offset": [5], "key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())}
-    )
-    with pytest.raises(cc.ContentcastError, match=f"rules, partition 0, offset 5: .*{said}"):
-        last_of_each_key(messages, "rules")
 
 
 def test_a_topic_without_rules_is_an_empty_table(spark: SparkSession, broker: KafkaBroker) -> None:

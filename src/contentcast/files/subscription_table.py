@@ -60,6 +60,10 @@ class FileTable:
             raise ContentcastError(f"{self.path} holds no subscriptions; they come as {_endings()}")
         return found
 
+    @property
+    def has_columns(self) -> bool:
+        return True
+
     def fingerprint(self) -> str:
         """Changes when a file is replaced, added or removed."""
         stats = [

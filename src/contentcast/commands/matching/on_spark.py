@@ -114,8 +114,8 @@ class _Job:
         have_compiled(INDEX)
         self.spark, self.wanted, self.space, self.to, self.now = spark, wanted, wanted.space, wanted.to, now
         self.out = wanted.out.absolute()  # Java keeps the folder it was started in
-        rules = rules_at(wanted.inputs.subscriptions)
-        self.prepared: Prepared = prepare(rules, wanted.space, id=wanted.id, predicate=wanted.predicate)
+        rules = rules_at(wanted.inputs.subscriptions, wanted.id, wanted.predicate)
+        self.prepared: Prepared = prepare(rules, wanted.space)
         self.rules, self.refused = self.prepared.count, self.prepared.refused_count
         """Of the table as it is now; a stream's table may change."""
 

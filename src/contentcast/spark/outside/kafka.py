@@ -33,7 +33,7 @@ from contentcast.model.errors import ContentcastError
 from contentcast.spark.outside.addresses import Topic
 from contentcast.spark.subscriptions.following import followed_by, tell_versions
 from contentcast.spark.subscriptions.indexes import QUERY_ID, Prepared
-from contentcast.spark.subscriptions.tables import ID
+from contentcast.spark.subscriptions.tables import ID, TEXT, renamed
 
 SERVERS: Final = "kafka.bootstrap.servers"
 COMMITS: Final = "-commits"
@@ -143,9 +143,15 @@ class TopicTable:
     """A compacted topic of subscriptions; a stream looks at it again before each micro-batch."""
 
     topic: Topic
+    id: str = ID
+    predicate: str = TEXT
 
     def __str__(self) -> str:
         return str(self.topic)
+
+    @property
+    def has_columns(self) -> bool:
+        return False
 
     def fingerprint(self) -> str:
         ends = sorted(end_offsets(SparkSession.active(), self.topic).items())
@@ -153,38 +159,51 @@ class TopicTable:
 
     def read(self) -> pa.Table:
         rows = read_messages(SparkSession.active(), self.topic).select("partition", "offset", "key", "value").toArrow()
-        return last_of_each_key(rows, str(self.topic))
+        return last_of_each_key(rows, str(self.topic), self.id, self.predicate)
 
 
-def last_of_each_key(messages: pa.Table, name: str) -> pa.Table:
-    """The table that the messages come to. One that is no JSON object, or has no key, is named: it hides what was meant."""
-    last: dict[bytes, bytes | None] = {}
+def last_of_each_key(messages: pa.Table, name: str, id: str = ID, predicate: str = TEXT) -> pa.Table:
+    """The table that the messages come to. One that counts and is no JSON object, or has no key, is named: it hides what was
+    meant.
+    """
+    last: dict[bytes, tuple[str, bytes | None]] = {}
     for row in messages.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist():
         where = f"{name}, partition {row['partition']}, offset {row['offset']}"
         if row["key"] is None:
             raise ContentcastError(f"{where}: a message of subscriptions has a key, by which a later one replaces it")
-        value = row["value"] or None
-        if value is not None:
-            _object(value, where)
-        last[row["key"]] = value
-    rules = [json.loads(each) for each in last.values() if each is not None]
+        last[row["key"]] = (where, row["value"])
+    rules = [(where, _object(value, where)) for where, value in last.values() if value]
     if not rules:
-        return pa.table({ID: pa.array([], pa.int64()), "predicate": pa.array([], pa.string())})
-    return pa.Table.from_pylist([dict.fromkeys(_names(rules)) | each for each in rules])
+        return pa.table({ID: pa.array([], pa.int64()), TEXT: pa.array([], pa.string())})
+    names = dict.fromkeys(name for _, rule in rules for name in rule)
+    return renamed(pa.table({each: _column(rules, each) for each in names}), id, predicate)
 
 
-def _object(value: bytes, where: str) -> None:
+def _column(rules: list[tuple[str, dict[str, Any]]], name: str) -> pa.Array:
     try:
-        if isinstance(json.loads(value), dict):
-            return
+        return pa.array([rule.get(name) for _, rule in rules])
+    except (pa.ArrowException, OverflowError):
+        given = [(where, rule[name]) for where, rule in rules if rule.get(name) is not None]
+    where, value = next((each for each in given if not _go_together(given[0][1], each[1])), given[0])
+    raise ContentcastError(f"{where}: {name} is {value!r}, which does not go into one column with {given[0][1]!r}")
+
+
+def _go_together(one: Any, other: Any) -> bool:
+    try:
+        return len(pa.array([one, other])) == 2
+    except (pa.ArrowException, OverflowError):
+        return False
+
+
+def _object(value: bytes, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(value)
+        if isinstance(found, dict):
+            return found
         reason = "a JSON object is needed"
     except ValueError as error:
         reason = f"not JSON: {error}"
     raise ContentcastError(f"{where}: {reason}, as {{'subscription': 7, 'predicate': 'price < 120'}}")
-
-
-def _names(rules: list[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for each in rules for name in each))
 
 
 # --- the broker

@@ -22,6 +22,7 @@ from contentcast.model.errors import ContentcastError
 from contentcast.spark.outside.addresses import LakeTable
 from contentcast.spark.subscriptions.following import followed_by, tell_versions
 from contentcast.spark.subscriptions.indexes import QUERY_ID, Prepared
+from contentcast.spark.subscriptions.tables import ID, TEXT, renamed
 
 AS_OF: Final = "versionAsOf"
 WRITTEN: Final = "contentcast-batch"
@@ -92,9 +93,15 @@ class LakeRules:
 
     table: LakeTable
     as_of: int | None = None
+    id: str = ID
+    predicate: str = TEXT
 
     def __str__(self) -> str:
         return str(self.table)
+
+    @property
+    def has_columns(self) -> bool:
+        return True
 
     def fingerprint(self) -> str:
         found = version_of(SparkSession.active(), self.table) if self.as_of is None else self.as_of
@@ -104,4 +111,4 @@ class LakeRules:
 
     def read(self) -> pa.Table:
         as_of = int(self.fingerprint().rpartition("-")[2])
-        return read_lake(SparkSession.active(), self.table, as_of=as_of).toArrow()
+        return renamed(read_lake(SparkSession.active(), self.table, as_of=as_of).toArrow(), self.id, self.predicate)

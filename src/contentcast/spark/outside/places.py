@@ -17,7 +17,7 @@ from contentcast.spark.ingest import Ingested, ingest, read_events
 from contentcast.spark.outside.addresses import LakeTable, Topic, address
 from contentcast.spark.outside.kafka import TopicTable, deliver_to_topic, read_messages
 from contentcast.spark.outside.lake import LakeRules, deliver_to_table, read_lake
-from contentcast.spark.subscriptions.tables import Followed
+from contentcast.spark.subscriptions.tables import ID, TEXT, FileTable, Followed
 
 PLACE_OF_MESSAGE = ("value", "topic", "partition", "offset")
 
@@ -35,13 +35,13 @@ def events_at(
     return read_events(spark, given, space, format=format, stream=stream, **how, **options)
 
 
-def rules_at(given: str) -> Followed | str:
+def rules_at(given: str, id: str = ID, predicate: str = TEXT) -> Followed:
     match address(given):
         case Topic() as topic:
-            return TopicTable(topic)
+            return TopicTable(topic, id, predicate)
         case LakeTable() as table:
-            return LakeRules(table)
-    return given
+            return LakeRules(table, None, id, predicate)
+    return FileTable(Path(given).absolute(), id, predicate)
 
 
 def deliver_to(

@@ -134,7 +134,8 @@ class Prepared:
 
     def _build(self, version: str) -> None:
         assert self.follows is not None
-        checked = check_table(self.follows.read())
+        table = self.follows.read()
+        checked = check_table(table if self.follows.has_columns else _with_columns(table, self.added))
         if checked.columns.schema != self.added:
             raise ContentcastError("its columns are not those with which the stream began; start the stream anew")
         self.build(checked, version)
@@ -275,7 +276,27 @@ def prepare(
 def _followed(subscriptions: SubscriptionTable, id: str, predicate: str) -> Followed | None:
     if isinstance(subscriptions, (str, Path)) and "://" not in str(subscriptions):
         return FileTable(Path(subscriptions).absolute(), id, predicate)
-    return subscriptions if isinstance(subscriptions, Followed) else None
+    if not isinstance(subscriptions, Followed):
+        return None
+    if (id, predicate) != (ID, TEXT):
+        raise ContentcastError(
+            f"the columns of {subscriptions} are named where it is: {type(subscriptions).__name__}(..., id=)"
+        )
+    return subscriptions
+
+
+def _with_columns(table: pa.Table, begun: pa.Schema) -> pa.Table:
+    """Of a topic, whose messages may have any keys: the columns with which the stream began; null where no message has one."""
+    if not len(table):
+        return begun.empty_table().append_column(TEXT, pa.array([], pa.string()))
+    columns = {TEXT: table[TEXT]} if TEXT in table.column_names else {}
+    for name, kind in zip(begun.names, begun.types, strict=True):
+        given = table[name] if name in table.column_names else pa.nulls(len(table))
+        if name != ID:
+            columns[name] = given.cast(kind) if pa.types.is_null(given.type) else given
+        elif ID in table.column_names:
+            columns[ID] = given
+    return pa.table(columns)
 
 
 def _check_space(theirs: Space, space: Space) -> None:

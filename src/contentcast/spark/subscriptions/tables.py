@@ -44,6 +44,7 @@ __all__ = [
     "check_table",
     "has_clash",
     "read_table",
+    "renamed",
     "spark_schema",
 ]
 
@@ -51,6 +52,11 @@ __all__ = [
 @runtime_checkable
 class Followed(Protocol):
     """Subscriptions that may change while a stream runs: files, a topic, a table with versions. It travels to the workers."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether it says which columns it has, as tables do. A topic does not: its columns are what its messages have."""
+        ...
 
     def fingerprint(self) -> str:
         """Changes when the table does; a word that can stand in the name of a file."""
