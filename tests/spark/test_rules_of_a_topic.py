@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,7 +13,7 @@ import pytest
 import contentcast as cc
 from contentcast.spark import prepare
 from contentcast.spark.outside.kafka import last_of_each_key
-from contentcast.spark.subscriptions.indexes import Prepared
+from contentcast.spark.subscriptions.indexes import VERSIONS_KEPT, Prepared
 
 TRADES = cc.Space("trades", issue="string", price="float")
 CHEAP = b'{"subscription": 7, "predicate": "price < 120", "broker": "b1"}'
@@ -98,3 +101,17 @@ def test_when_all_rules_are_removed_none_is_left(rules: Rules) -> None:
 def test_columns_may_have_names_of_their_own() -> None:
     sent = messages((b"7", b'{"rule": 7, "when": "price < 120"}'))
     assert last_of_each_key(sent, "rules", "rule", "when").to_pylist() == [{"subscription": 7, "predicate": "price < 120"}]
+
+
+def test_what_was_sent_to_workers_stays_there_for_executors_that_start_later(rules: Rules) -> None:
+    """Spark brings them all files of the job, also of versions that nobody takes any more; those are empty."""
+    sent: list[str] = []
+    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://w:7077", addFile=sent.append))
+    prepared = prepare(rules, TRADES)
+    changes = VERSIONS_KEPT + 2
+    for _ in range(changes):
+        rules.then(prepared, (b"7", CHEAP))
+        prepared.ship(cluster, prepared.current.read_text())
+    sizes = [Path(each).stat().st_size for each in sent if each.endswith("index-0")]
+    assert len(sizes) == changes
+    assert [size > 0 for size in sizes] == [False] * (changes - VERSIONS_KEPT) + [True] * VERSIONS_KEPT

@@ -151,10 +151,14 @@ class Prepared:
         part = self.current.with_suffix(f".{os.getpid()}")
         part.write_text(version)
         part.replace(self.current)
-        abouts = sorted(Path(self.folder).glob(f"contentcast-{self.key}-*-about"), key=lambda each: each.stat().st_mtime_ns)
-        for old in abouts[:-VERSIONS_KEPT]:
+        abouts = [each for each in Path(self.folder).glob(f"contentcast-{self.key}-*-about") if each.stat().st_size]
+        for old in sorted(abouts, key=lambda each: each.stat().st_mtime_ns)[:-VERSIONS_KEPT]:
             for path in Path(self.folder).glob(f"{old.name.removesuffix('about')}*"):
                 path.unlink(missing_ok=True)
+                if path.name in self._shipped:
+                    # Empty: Spark brings all files of a job to an executor that starts later, which can do nothing if one is
+                    # missing; and Spark has no way to take a file out of a job.
+                    path.touch()
 
     # --- on the driver
 
