@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from contentcast.commands import experiment
 from contentcast.spark import java
+from contentcast.spark.cluster import package
 from contentcast.spark.java import Java, JavaNotFound, find_java, shim
 from contentcast.spark.session import command_session, is_running
 
@@ -190,3 +191,24 @@ def test_a_command_leaves_a_session_that_ran_before(spark: SparkSession) -> None
         pass
     assert is_running()
     assert spark.range(3).count() == 3
+
+
+def test_a_cluster_gets_the_kernels_because_they_are_compiled_before_the_archive_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = []
+
+    class Enough(Exception):
+        pass
+
+    def archived() -> dict[str, str]:
+        done.append("archive")
+        raise Enough
+
+    session_module = sys.modules["contentcast.spark.session"]  # the package has a function of this name
+    monkeypatch.setattr(session_module, "is_running", lambda: False)
+    monkeypatch.setattr(session_module.kernels, "wait", lambda: done.append("compile"))
+    monkeypatch.setattr(package, "settings", archived)
+    with pytest.raises(Enough):
+        session_module.session(master="spark://127.0.0.1:1")
+    assert done == ["compile", "archive"]

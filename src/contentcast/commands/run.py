@@ -133,10 +133,11 @@ def run(
     with told_in_one_line():
         from contentcast.commands.shared.compiled import have_compiled
         from contentcast.pipeline.job import part_used, run_job
-        from contentcast.spark.session import command_session
+        from contentcast.spark.session import BROUGHT_TO, command_session
 
         part = part_used(names, routes=told is None or told.topology is not None, count_steps=steps)
-        have_compiled(INDEX)  # what only routers use is compiled when the first results are there
+        # What only routers use is compiled when the first results are there; a cluster gets what is compiled when Spark starts.
+        have_compiled(part if where.master.startswith(BROUGHT_TO) else INDEX)
 
         def tell_first(results: str) -> None:
             say(results)

@@ -17,6 +17,7 @@ from contentcast.spark.cluster import package
 from contentcast.spark.cluster.probe import check_package, is_cluster
 from contentcast.spark.format.registration import register
 from contentcast.spark.java import find_java, shim
+from contentcast.warming.background import kernels
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -51,6 +52,7 @@ def session(app_name: str = "contentcast", master: str = "local[*]", **conf: obj
     settings = EVERYWHERE | (LOCALLY if _here(master) else {})
     starts = not is_running() and "PYSPARK_GATEWAY_PORT" not in os.environ
     if starts and master.startswith(BROUGHT_TO):
+        kernels.wait()  # the archive brings what is compiled by now; the rest each worker would compile for itself
         settings |= package.settings()
     settings |= {key: _text(value) for key, value in conf.items()}
     settings[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={QUIET_LOGS.as_uri()} {settings.get(JAVA_OPTIONS, '')}".strip()

@@ -67,6 +67,10 @@ class Wanted:
 
 def match_on_spark(wanted: Wanted, where: Where, *, stream: bool = False, once: bool = False) -> dict[str, Any]:
     """The totals, when all is done or the stream was stopped."""
+    from contentcast.commands.shared.compiled import have_compiled
+    from contentcast.warming.parts import INDEX
+
+    have_compiled(INDEX)  # before Spark starts, which takes to a cluster what is compiled
     now = Now("start Spark")
     with told_in_one_line(), _on_disk(wanted.inputs) as on_disk, lines_without_terminal(lambda: now.text):
         from contentcast.spark.session import command_session
@@ -106,12 +110,9 @@ def _on_disk(inputs: Inputs) -> Iterator[Inputs]:
 
 class _Job:
     def __init__(self, spark: SparkSession, wanted: Wanted, now: Now) -> None:
-        from contentcast.commands.shared.compiled import have_compiled
         from contentcast.spark import prepare
         from contentcast.spark.outside.places import rules_at
-        from contentcast.warming.parts import INDEX
 
-        have_compiled(INDEX)
         self.spark, self.wanted, self.space, self.to, self.now = spark, wanted, wanted.space, wanted.to, now
         self.out = wanted.out.absolute()  # Java keeps the folder it was started in
         rules = rules_at(wanted.inputs.subscriptions, wanted.id, wanted.predicate)
