@@ -21,6 +21,7 @@ import typer
 from contentcast.commands.shared.failures import told_in_one_line
 from contentcast.commands.shared.settings import check_memory
 from contentcast.model import ContentcastError
+from contentcast.progress_lines import lines
 
 if TYPE_CHECKING:
     from contentcast.spark.cluster.standalone import Cluster
@@ -45,7 +46,9 @@ def cluster(
 
         match action:
             case "up":
-                _show(standalone.start(folder, workers, cores, memory), as_json)
+                with lines(lambda: "waiting for the master and its workers"):
+                    started = standalone.start(folder, workers, cores, memory)
+                _show(started, as_json)
             case "status":
                 _status(standalone.read(folder), folder, as_json)
             case "down":
