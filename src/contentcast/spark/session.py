@@ -50,7 +50,8 @@ def session(app_name: str = "contentcast", master: str = "local[*]", **conf: obj
     To the workers of a standalone cluster it brings this contentcast (`package`), and asks whether they have it.
     """
     settings = EVERYWHERE | (LOCALLY if _here(master) else {})
-    starts = not is_running() and "PYSPARK_GATEWAY_PORT" not in os.environ
+    first = not is_running()
+    starts = first and "PYSPARK_GATEWAY_PORT" not in os.environ
     if starts and master.startswith(BROUGHT_TO):
         kernels.wait()  # the archive brings what is compiled by now; the rest each worker would compile for itself
         settings |= package.settings()
@@ -68,7 +69,7 @@ def session(app_name: str = "contentcast", master: str = "local[*]", **conf: obj
         with _environment(JAVA_HOME=str(shim(find_java())), PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable)):
             running = builder.getOrCreate()
     register(running)
-    if starts and is_cluster(running):
+    if first and is_cluster(running):  # under spark-submit too, where --archives may have been left out
         try:
             check_package(running)
         except BaseException:

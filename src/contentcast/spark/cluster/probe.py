@@ -132,6 +132,8 @@ def _executors(spark: SparkSession) -> int:
 
 
 def _wait_for_workers(spark: SparkSession) -> None:
+    if spark.sparkContext.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+        return  # executors come for tasks that wait, and for nothing else
     end = time.monotonic() + WAIT_FOR_WORKERS_S
     while _executors(spark) < 1:
         if time.monotonic() > end:
