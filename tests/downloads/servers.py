@@ -88,10 +88,10 @@ class KafkaBroker(_Server):
 
     def __init__(self, folder: Path, partitions: int = 2) -> None:
         self.port, controller = free_ports(2)
-        self.log = folder / "log"
+        self.log, self.data = folder / "log", folder / "data"
         self._properties = folder / "server.properties"
         self._properties.write_text(
-            PROPERTIES.format(port=self.port, controller=controller, data=folder / "data", partitions=partitions)
+            PROPERTIES.format(port=self.port, controller=controller, data=self.data, partitions=partitions)
         )
         self._java = [str(find_java().program), "-Xmx320m", "-cp", f"{jars.fetch('kafka-server')}/*"]
         words = ["kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(self._properties)]

@@ -23,6 +23,7 @@ from requirements import jars
 from tests.cluster.common import until
 from tests.downloads.servers import KafkaBroker
 
+ROOT = Path(__file__).parents[2]
 TRADES = cc.Space("trades", issue="string", price="float")
 RULES = {"7": '{"subscription": 7, "predicate": "price < 120"}', "8": '{"subscription": 8, "predicate": "issue = \'SAP\'"}'}
 
@@ -76,6 +77,14 @@ def test_the_file_of_the_guide_from_topic_to_table(spark: SparkSession, broker: 
     assert again.exit_code == 0, again.output
     assert pq.read_table(tmp_path / "live" / "matches").num_rows == 1, "what was taken is not taken again"
 
+    to = topic(broker, "matches")
+    config = (tmp_path / "kafka.toml").read_text().replace('out = "live"', 'out = "to-topic"')
+    (tmp_path / "kafka.toml").write_text(config + f'to = "{to}"\n')
+    into_topic = CliRunner().invoke(app, words)
+    assert into_topic.exit_code == 0, into_topic.output
+    assert found(spark, to) == Counter({("IBM", 7): 1})
+    assert pq.read_table(tmp_path / "to-topic" / "quarantine").num_rows == 3
+
 
 def test_rules_change_and_the_broker_dies_while_a_stream_runs(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
     events, rules, out = topic(broker, "trades"), topic(broker, "rules"), topic(broker, "matches")
@@ -112,53 +121,55 @@ def test_rules_change_and_the_broker_dies_while_a_stream_runs(spark: SparkSessio
 
 
 DRIVER = """
-import os, signal, sys
+import os, signal, sys, threading, time
 from pathlib import Path
 import contentcast as cc
 from contentcast.spark import Topic, deliver_to_topic, ingest, match, session
 from contentcast.spark.outside import kafka
+from tests.cluster.common import executors_of
 
-servers, events, out, folder, packages, dies = sys.argv[1:]
-spark = session(master="local[1]" if dies else "local-cluster[1,1,1024]", **{
+servers, events, out, folder, packages, data, wanted, dies = sys.argv[1:]
+spark = session(master="local-cluster[1,1,1024]" if dies == "executor" else "local[1]", **{
     "spark.jars": packages, "spark.executor.memory": "512m", "spark.sql.shuffle.partitions": 1,
 })
-if dies:
-    messages = kafka.write_messages
-    def fatal(rows, topic):
-        named = topic.name.endswith(kafka.COMMITS)
-        if dies == "unnamed" and named:
-            os.kill(os.getpid(), signal.SIGKILL)   # all rows are there, and nobody says that they count
-        messages(rows, topic)
-        if dies == "named" and named:
-            os.kill(os.getpid(), signal.SIGKILL)   # they count, and Spark does not know it
-    kafka.write_messages = fatal
+messages = kafka.write_messages
+def fatal(rows, topic):
+    named = topic.name.endswith(kafka.COMMITS)
+    if dies == "unnamed" and named:
+        os.kill(os.getpid(), signal.SIGKILL)   # all rows are there, and nobody says that they count
+    messages(rows, topic)
+    if dies == "named" and named:
+        os.kill(os.getpid(), signal.SIGKILL)   # they count, and Spark does not know it
+
+def written():
+    return sum(each.stat().st_size for each in Path(data).glob(f"{out}-[0-9]*/*.log"))
+
+def kill_when_it_writes(executor, before):
+    while written() == before:
+        time.sleep(0.001)
+    os.kill(executor, signal.SIGKILL)
+
+if dies == "executor":
+    [executor] = executors_of(spark.sparkContext._gateway.proc.pid)
+    threading.Thread(target=kill_when_it_writes, args=[executor, written()], daemon=True).start()
 else:
-    join = sys.modules["contentcast.spark.match"]._pairs
-    def once_fatal(mine, theirs):
-        pairs = join(mine, theirs)
-        def each(events, mapped, shard):
-            for piece in pairs(events, mapped, shard):
-                yield piece
-                try:
-                    os.close(os.open(os.path.join(folder, "executor killed"), os.O_CREAT | os.O_EXCL))
-                except FileExistsError:
-                    continue
-                daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
-                os.kill(int(daemon[1]), signal.SIGKILL)
-        return each
-    sys.modules["contentcast.spark.match"]._pairs = once_fatal
+    kafka.write_messages = fatal
 trades = cc.Space("trades", issue="string", price="float")
 stream = kafka.read_messages(spark, Topic(servers, events), stream=True, maxOffsetsPerTrigger=4).select("value")
-wanted = spark.createDataFrame([(7, "price < 120")], "subscription long, predicate string")
+wanted = spark.range(int(wanted)).selectExpr("id AS subscription", "'price < 120' AS predicate")
 matches = match(ingest(stream, trades, json="value"), wanted, trades, columns=["issue", "subscription"])
 query = deliver_to_topic(matches, Topic(servers, out), f"{folder}/checkpoint", trigger={"availableNow": True})
 query.awaitTermination()
 spark.stop()
 """
+WANTED = 10_000
+"""Matches of an event: a micro-batch is written long enough that an executor dies in the middle of it."""
 
 
 def test_topic_to_topic_once_though_driver_and_executor_die(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
-    """The driver dies with a micro-batch that is written and not named, then with one that is named; then an executor dies."""
+    """The driver dies with a micro-batch that is written and not named, then with one that is named; then an executor dies
+    while it writes, and Spark gives its task to another: the same attempt, of which a part is there already.
+    """
     import pyspark
 
     home = tmp_path / "spark"  # executors work below it
@@ -169,14 +180,19 @@ def test_topic_to_topic_once_though_driver_and_executor_die(spark: SparkSession,
     issues = [f"i{number}" for number in range(12)]
     send(spark, events, *(trade(each, 100.0) for each in issues))
     packages = ",".join(str(each) for each in sorted(jars.folder_of("kafka").glob("*.jar")))
-    for dies in ("unnamed", "named", ""):
-        words = [sys.executable, "-c", DRIVER, broker.servers, events.name, out.name, str(tmp_path), packages, dies]
-        environment = os.environ | {"SPARK_HOME": str(home)}
+    written = []
+    for dies in ("unnamed", "named", "executor"):
+        told = [broker.servers, events.name, out.name, str(tmp_path), packages, str(broker.data), str(WANTED), dies]
+        environment = os.environ | {"SPARK_HOME": str(home), "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
+        words = [sys.executable, "-c", DRIVER, *told]
         ended = subprocess.run(words, capture_output=True, text=True, timeout=400, env=environment)
-        assert ended.returncode == (-signal.SIGKILL if dies else 0), ended.stderr[-3000:]
-    assert (tmp_path / "executor killed").exists()
-    assert found(spark, out) == Counter({(each, 7): 1 for each in issues})
-    assert read_messages(spark, out).count() > len(issues), "an attempt that does not count is in the topic"
+        assert ended.returncode == (0 if dies == "executor" else -signal.SIGKILL), ended.stderr[-3000:]
+        written.append(read_messages(spark, out).count())
+    batch = 4 * WANTED
+    assert written[:2] == [batch, 2 * batch], "the first micro-batch, twice"
+    assert written[2] > 4 * batch, "what the executor wrote before it died is in the topic"
+    rows = read_topic(spark, out, spark.createDataFrame([], "issue string, subscription long").schema)
+    assert (rows.count(), rows.distinct().count()) == (3 * batch, 3 * batch)
 
 
 def test_a_topic_without_rules_is_an_empty_table(spark: SparkSession, broker: KafkaBroker) -> None:

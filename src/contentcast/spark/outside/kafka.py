@@ -1,13 +1,18 @@
 """Kafka: events from a topic, deliveries into one exactly once, subscriptions from a compacted one.
 
     topic matches            {"issue": "IBM", ..., "subscription": 7}, with the headers
-                             contentcast-batch c1/12 (stream c1, micro-batch 12) and contentcast-attempt 5f2e
+                             contentcast-batch c1/12 (stream c1, micro-batch 12), contentcast-attempt 5f2e
+                             and contentcast-number 8589934593 (of this message in its attempt)
     topic matches-commits    key c1/12, value 5f2e: the attempt that counts
 
 Spark's own sink writes at least once: a micro-batch that was killed half-written is written again. So each attempt marks its
 messages with a number of its own, and when all of them are there it is named in a second topic, by the micro-batch as the key,
-so that all attempts at one stand in order. The first that is named counts. `read_topic` gives the messages of those attempts
-alone, and a consumer of another make can do the same. A micro-batch that is named is not written again.
+so that all attempts at one stand in order. The first that is named counts. A micro-batch that is named is not written again.
+
+Within an attempt a task may die half-written too, with its executor, and Spark gives its rows to another. Their order may be
+another one then (with shards they come by a shuffle), so each task sorts its messages and numbers them: a message has the same
+number whoever writes it. `read_topic` gives the messages of the attempts that count, each number once, and a consumer of
+another make can do the same: equal messages have one key and so stand in one partition.
 
 A topic of subscriptions holds a JSON object for each, `{"subscription": 7, "predicate": "price < 120", ...}`. The last message
 of a key counts, and an empty one removes it, as Kafka compacts.
@@ -37,7 +42,7 @@ from contentcast.spark.subscriptions.tables import ID, TEXT, renamed
 
 SERVERS: Final = "kafka.bootstrap.servers"
 COMMITS: Final = "-commits"
-BATCH, ATTEMPT = "contentcast-batch", "contentcast-attempt"
+BATCH, ATTEMPT, NUMBER = "contentcast-batch", "contentcast-attempt", "contentcast-number"
 PATIENCE_MS: Final = 60_000
 """For how long a broker that does not answer is asked again."""
 
@@ -88,21 +93,14 @@ def _each_batch(topic: Topic, key: str, tables: Sequence[Prepared]) -> Callable[
 
 def _write_attempt(rows: DataFrame, batch: str, topic: Topic, key: str) -> None:
     attempt = uuid4().hex
+    marks = {BATCH: F.lit(batch), ATTEMPT: F.lit(attempt), NUMBER: F.monotonically_increasing_id().cast("string")}
     headers = F.array(
-        *(
-            F.struct(F.lit(name).alias("key"), F.lit(value).cast("binary").alias("value"))
-            for name, value in ((BATCH, batch), (ATTEMPT, attempt))
-        )
+        *(F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value")) for name, value in marks.items())
     )
     columns = [f"`{name}`" for name in rows.columns]
-    write_messages(
-        rows.select(
-            F.col(f"`{key}`").cast("string").alias("key"),
-            F.to_json(F.struct(*columns)).alias("value"),
-            headers.alias("headers"),
-        ),
-        topic,
-    )
+    messages = rows.select(F.col(f"`{key}`").cast("string").alias("key"), F.to_json(F.struct(*columns)).alias("value"))
+    in_order = messages.sortWithinPartitions("key", "value")
+    write_messages(in_order.select("key", "value", headers.alias("headers")), topic)
     commit = rows.sparkSession.createDataFrame([(batch, attempt)], "key string, value string")
     write_messages(commit, _commits(topic))
 
@@ -125,14 +123,16 @@ def _committed(spark: SparkSession, topic: Topic) -> dict[str, str]:
 def read_topic(spark: SparkSession, topic: Topic, schema: StructType) -> DataFrame:
     """What was delivered so far: each match once, with its micro-batch. `schema` is that of the matches."""
     committed = _committed(spark, topic)
-    rows = read_messages(spark, topic, includeHeaders="true")
+    counts = spark.createDataFrame([(each,) for each in committed.values()], "attempt string")
     marks = F.map_from_entries("headers")
-    attempt = marks[ATTEMPT].cast("string")
-    kept = rows.where(attempt.isin(list(committed.values()))) if committed else rows.limit(0)
-    told = F.from_json(F.col("value").cast("string"), schema).alias("match")
-    return kept.select(told, F.substring_index(marks[BATCH].cast("string"), "/", -1).cast("long").alias("batch")).select(
-        "match.*", "batch"
+    marked = read_messages(spark, topic, includeHeaders="true").select(
+        F.from_json(F.col("value").cast("string"), schema).alias("match"),
+        F.substring_index(marks[BATCH].cast("string"), "/", -1).cast("long").alias("batch"),
+        marks[ATTEMPT].cast("string").alias("attempt"),
+        marks[NUMBER].cast("string").alias("number"),
     )
+    kept = marked.join(F.broadcast(counts), "attempt", "left_semi")
+    return kept.dropDuplicates(["attempt", "number"]).select("match.*", "batch")
 
 
 # --- subscriptions
