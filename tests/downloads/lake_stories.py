@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def tell(here: Lake) -> None:
     events, rules, out = here.table("trades", EVENTS), here.table("rules", RULES), here.table("matches", MATCHES)
     here.append(events, [("IBM", 100.0), ("SAP", 130.0)], EVENTS)
     here.append(rules, [(7, "price < 120"), (8, "issue = 'SAP'")], RULES)
-    then_events, then_rules = lake.version_of(spark, events), lake.version_of(spark, rules)
+    then_events, then_rules, then = lake.version_of(spark, events), lake.version_of(spark, rules), datetime.now(UTC)
 
     def stream() -> None:
         arriving = ingest(read_lake(spark, events, stream=True), TRADES)
@@ -100,9 +101,12 @@ def tell(here: Lake) -> None:
     assert here.found(out) == first + Counter({("XYZ", 9): 1}), here.found(out)
     say("rules", "a change takes effect at the next micro-batch")
 
-    past = ingest(read_lake(spark, events, as_of=then_events), TRADES)
-    of_then = match(past, LakeRules(rules, as_of=then_rules), TRADES, columns=["issue", "subscription"])
-    assert Counter((row.issue, row.subscription) for row in of_then.collect()) == first
+    for of_events, of_rules in ((then_events, then_rules), (then, then)):
+        past = ingest(read_lake(spark, events, as_of=of_events), TRADES)
+        of_then = match(past, LakeRules(rules, as_of=of_rules), TRADES, columns=["issue", "subscription"])
+        assert Counter((row.issue, row.subscription) for row in of_then.collect()) == first
+    with pytest.raises(cc.ContentcastError, match="has no version that is as old as 2000-01-01 00:00:00"):
+        read_lake(spark, events, as_of=datetime(2000, 1, 1))
     say("travel", "events of then with the subscriptions of then")
 
 

@@ -3,8 +3,8 @@
     delta      append with txnAppId (the stream) and txnVersion (the micro-batch): Delta leaves out what it has already
     iceberg    append whose snapshot names the stream and the micro-batch; a micro-batch that a snapshot names is not written
 
-Both keep old versions, which `LakeRules(table, as_of=...)` and `read_lake(..., as_of=...)` read: events of last month are
-matched with the subscriptions of then.
+Both keep old versions, which `LakeRules(table, as_of=...)` and `read_lake(..., as_of=...)` read, by number or by time: events
+of last month are matched with the subscriptions of then.
 Rule: what differs between the two formats is in this file and nowhere else.
 """
 
@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from contentcast.model.errors import ContentcastError
@@ -27,14 +29,17 @@ from contentcast.spark.subscriptions.tables import ID, TEXT, renamed
 AS_OF: Final = "versionAsOf"
 WRITTEN: Final = "contentcast-batch"
 
+AsOf: TypeAlias = int | datetime
+"""A version of Delta or a snapshot of Iceberg, or the time at which it was the newest; a time without a zone is UTC."""
+
 
 def read_lake(
-    spark: SparkSession, table: LakeTable, *, stream: bool = False, as_of: int | None = None, **options: Any
+    spark: SparkSession, table: LakeTable, *, stream: bool = False, as_of: AsOf | None = None, **options: Any
 ) -> DataFrame:
-    """The rows of a table, or a stream of those that are appended. `as_of`: a version of Delta, a snapshot of Iceberg."""
+    """The rows of a table, now or `as_of` then, or a stream of those that are appended."""
     from contentcast.spark.ingest import load_format
 
-    told = dict(options) if as_of is None else {**options, AS_OF: as_of}
+    told = dict(options) if as_of is None else {**options, AS_OF: _number_of(spark, table, as_of)}
     return load_format(spark, stream, table.format, told, table.place)
 
 
@@ -45,6 +50,22 @@ def version_of(spark: SparkSession, table: LakeTable) -> int:
     else:
         newest = spark.sql(f"SELECT snapshot_id FROM {table.place}.refs WHERE name = 'main'").collect()
     return int(newest[0][0]) if newest else -1
+
+
+def _number_of(spark: SparkSession, table: LakeTable, as_of: AsOf) -> int:
+    if isinstance(as_of, int):
+        return as_of
+    then = as_of if as_of.tzinfo is not None else as_of.replace(tzinfo=UTC)
+    if table.format == "delta":
+        since, number, history = "timestamp", "version", spark.sql(f"DESCRIBE HISTORY delta.`{table.place}`")
+    else:
+        since, number, history = "made_current_at", "snapshot_id", spark.table(f"{table.place}.history")
+    # As text with its zone: Spark takes a datetime of Python in the zone of this machine.
+    at_most = F.expr(f"TIMESTAMP '{then.isoformat(' ')}'")
+    newest = history.where(F.col(since) <= at_most).orderBy(F.desc(since)).select(number).head()
+    if newest is None:
+        raise ContentcastError(f"{table} has no version that is as old as {then.isoformat(' ', 'seconds')}")
+    return int(newest[0])
 
 
 # --- deliveries
@@ -92,7 +113,7 @@ class LakeRules:
     """A table of subscriptions; a stream looks before each micro-batch whether it has a new version. `as_of` holds it still."""
 
     table: LakeTable
-    as_of: int | None = None
+    as_of: AsOf | None = None
     id: str = ID
     predicate: str = TEXT
 
@@ -104,7 +125,8 @@ class LakeRules:
         return True
 
     def fingerprint(self) -> str:
-        found = version_of(SparkSession.active(), self.table) if self.as_of is None else self.as_of
+        spark = SparkSession.active()
+        found = version_of(spark, self.table) if self.as_of is None else _number_of(spark, self.table, self.as_of)
         if found < 0:
             raise ContentcastError(f"{self.table} holds no subscriptions yet")
         return f"{self.table.format}-{found}"
