@@ -50,6 +50,7 @@ soak: setup ## Play 1,000 stories of crashes, cuts and churn to every protocol (
 	@$(BIN)/python -m contentcast.simulation.faults --protocol all --seeds 1000 $(ARGS)
 	@$(BIN)/python -m contentcast.simulation.coming_and_going --seeds 1000
 	@$(BIN)/python -m tests.simulation.durable --seeds 10000
+	@$(BIN)/python -m tests.fuzz --minutes 10 --first 2000000
 	@$(BIN)/python -m tests.fuzz_inputs --minutes 20 --first 2000000
 	@$(BIN)/python -m tests.fuzz_frames --count 10000000
 

@@ -47,6 +47,10 @@ THINGS: Final = Space(
     "things",
     {"s": "string", "i": "int", "f": "float", "b": "bool", "t": "timestamp", "y": "bytes", "d.s": "string", "d.i": "int"},
 )
+LISTED: Final = Space(
+    "listed", {**{name: each.kind for name, each in THINGS.items()}, "ls": "list of string", "li": "list of int"}
+)
+"""The newer forms ask of lists too."""
 OTHERS: Final = Space("others", s="string", i="int")
 WORDS: Final = [
     *re.findall(
@@ -61,7 +65,11 @@ WORDS: Final = [
 TESTS: Final = [
     "i = {n}", "i <> {n}", "f < {n}", "i IN ({n}, {m})", "s LIKE '%{c}{n}%'", "s LIKE '{c}%_{c}{n}'", "s NOT LIKE '%{c}_{c}%'",
     "s = '{c}{n}'", "contains(s, '{c}')", "t > TIMESTAMP '2026-01-01 00:00:{n:02}'", "b", "y = X'{n:02}'", "`d.s` IS NULL",
-    "i BETWEEN {m} AND {n}", "f IS NOT NULL", "{n} < i", "(i) = {n}", "NOT b",
+    "i BETWEEN {m} AND {n}", "f IS NOT NULL", "{n} < i", "(i) = {n}", "NOT b", "((((b))))",
+    "lower(s) = '{c}{n}'", "s ILIKE '%{c}_{c}{n}%'", "coalesce(i, {n}) > {m}", "coalesce(s, `d.s`, '{c}') IN ('{c}{n}', '{c}')",
+    "s RLIKE '{c}[ab]{{0,{n}}}'", "in_cidr(s, '10.0.{n}.0/24')", "size(ls) > {n}", "array_contains(li, {n})",
+    "arrays_overlap(ls, array('{c}{n}', '{c}'))", "exists(li, x -> x > {m} AND x < {n} OR x IS NULL)",
+    "exists(ls, x -> x LIKE '%{c}_{n}%')", "forall(li, x -> x > {n} OR x < {m})", "forall(ls, x -> x LIKE '%{c}_{n}%')",
 ]  # fmt: skip
 
 
@@ -114,16 +122,27 @@ def long_pattern(random: Random) -> str:
     return random.choice([" AND ", " OR "]).join(tests)
 
 
-TEXTS: Final = [nested, joined, repeated, salad, long_pattern]
+def values_and_patterns(random: Random) -> str:
+    """A list of values, or a few long ones, and tests that are tried on each."""
+    letter = random.choice("ab")
+    longest = random.choice([1, 30, 3_000, 20_000])
+    values = ", ".join(f"'{letter * random.randint(1, longest)}{number}'" for number in range(20_000 // longest + 1))
+    gaps = f"%{(letter + '_') * random.choice([3, 90, 8_000])}c%"
+    tests = [f"s LIKE '{gaps}'", f"lower(s) LIKE '{gaps}'", f"s RLIKE '({letter}|c)*d'", "s NOT LIKE '%b_c%'"]
+    subject = random.choice(["s", f"coalesce({', '.join(['s'] * random.choice([2, 32]))})", "lower(s)"])
+    return " AND ".join([f"{subject} IN ({values})", *random.choices(tests, k=random.choice([1, 3, 60]))])
+
+
+TEXTS: Final = [nested, joined, repeated, salad, long_pattern, values_and_patterns]
 
 
 def predicate(random: Random) -> None:
-    parse_predicate(THINGS, random.choice(TEXTS)(random))
+    parse_predicate(LISTED, random.choice(TEXTS)(random))
 
 
 def predicates(random: Random) -> None:
     text = random.choice(TEXTS)(random)
-    parse_many(THINGS, [text] * random.choice([1, 5]), on_error="reject")
+    parse_many(LISTED, [text] * random.choice([1, 5]), on_error="reject")
 
 
 def transform(random: Random) -> None:

@@ -1,10 +1,10 @@
-"""Some hundred inputs as strangers would make them; `python -m tests.fuzz_inputs` goes on from there."""
+"""Some inputs as strangers would make them; `python -m tests.fuzz_inputs` goes on from there."""
 
 import pytest
 
 from tests.fuzz_inputs import KINDS, attack, take
 
-EACH = 300
+EACH = 750
 
 
 @pytest.mark.parametrize("first", [0, 1_000_000])

@@ -45,8 +45,8 @@ class TransformError(TextError):
 
 def _window(line: str, at: int, width: int = 100) -> tuple[str, int]:
     """The part of a long line around the place, so that the caret stays on the screen. What does not print is one space."""
-    line = "".join(each if each.isprintable() else " " for each in line)
     start = max(0, at - width // 2)
     left = "..." if start else ""
     right = "..." if len(line) > start + width else ""
-    return left + line[start : start + width] + right, at - start + len(left)
+    shown = "".join(each if each.isprintable() else " " for each in line[start : start + width])
+    return left + shown + right, at - start + len(left)

@@ -34,6 +34,7 @@ from contentcast.language.value_reader import (
 )
 from contentcast.model.errors import TooManyConjunctions
 from contentcast.model.predicates import tree as nodes
+from contentcast.model.predicates.normalise import space_of_elements
 from contentcast.model.predicates.spelling import ELEMENT
 from contentcast.model.space import Space
 from contentcast.model.values.effort import MOST_STEPS, Effort
@@ -42,6 +43,8 @@ from contentcast.model.values.patterns import tokens_of
 
 MOST_TESTS: Final = 8_192
 """Tests of one predicate: each takes 10 to 50 microseconds on its way to the normal form. A list after IN is one test."""
+MOST_OF_ELEMENTS: Final = 1_000
+"""Different `exists` and `forall` of one predicate, as many as it may have alternatives."""
 
 _OPS: Final = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<=>": "<=>"}
 _TEXT_TESTS: Final = frozenset({"startswith", "endswith", "contains"})
@@ -54,7 +57,7 @@ def read_tree(
     space: Space, text: str, read_literal: ReadLiteral | None = None, most_tests: int | None = MOST_TESTS
 ) -> nodes.Tree:
     """The tree of a text, or `NotRead`."""
-    return _Text(space, text, read_literal or read_plain).tree(most_tests)
+    return _Text(space, text, read_literal or read_plain, most_tests).tree()
 
 
 class _Text(ValueReader):
@@ -63,17 +66,21 @@ class _Text(ValueReader):
     inside = False
     """Is it a predicate of elements, which a parenthesis ends?"""
 
-    def __init__(self, space: Space, text: str, read_literal: ReadLiteral) -> None:
+    def __init__(self, space: Space, text: str, read_literal: ReadLiteral, most_tests: int | None) -> None:
         super().__init__(space, text, read_literal)
+        self.most_tests, self.tests = most_tests, 0
+        self.around = (0, -1)
+        """Up to where a run of parentheses is known, and where the one stands that is around an attribute or a literal."""
         self.effort = Effort(MOST_STEPS)
         self.regexes: set[Value | None] = set()
         """Those that are counted: one that stands again costs nothing, so that canonical forms read back."""
+        self.of_elements: set[nodes.Tree] = set()
+        """Tests of elements, counted likewise."""
 
     # --- either, both, negated
 
-    def tree(self, most_tests: int | None) -> nodes.Tree:
+    def tree(self) -> nodes.Tree:
         waiting: list[tuple[list[nodes.Tree], list[nodes.Tree], bool]] = []
-        tests = 0
         either: list[nodes.Tree] = []
         both: list[nodes.Tree] = []
         while True:
@@ -85,12 +92,13 @@ class _Text(ValueReader):
                 waiting.append((either, both, negated))
                 either, both = [], []
                 continue
-            tests += 1
-            if most_tests is not None and tests > most_tests:
-                reason = (
-                    f"more than {most_tests:,} tests; write values of one attribute as a list after IN, or split the predicate"
+            self.tests += 1
+            if self.most_tests is not None and self.tests > self.most_tests:
+                raise Wrong(
+                    self.start,
+                    f"more than {self.most_tests:,} tests; write values of one attribute as a list after IN, split the "
+                    "predicate, or allow any number with most_chars=None",
                 )
-                raise Wrong(self.start, reason)
             operand = self._test()
             while True:
                 both.append(_not(operand) if negated else operand)
@@ -123,21 +131,31 @@ class _Text(ValueReader):
         """Is this parenthesis one around tests, and not `(attribute) = 5` or `(5) = attribute`?"""
         if self.sort != "sign" or self.word != "(":
             return False
-        before = self.at, self.start, self.sort, self.word
+        if self.start >= self.around[0]:
+            before = self.at, self.start, self.sort, self.word
+            self.around = self._look_around()
+            self.at, self.start, self.sort, self.word = before
+        return self.start != self.around[1]
+
+    def _look_around(self) -> tuple[int, int]:
+        """The run of parentheses that begins here is looked at once: to look again at each would be quadratic."""
+        starts: list[int] = []
         try:
-            opened = self.parentheses(MOST_AROUND)
-            value = self.sort in ("number", "string", "hex", "word", "quoted")
+            while self.word == "(" and self.sort == "sign" and len(starts) <= DEEPEST:
+                starts.append(self.start)
+                self.step()
+            if self.sort not in ("number", "string", "hex", "word", "quoted"):
+                return starts[-1] + 1, -1
             self.step()
             closed = 0
-            while self.word == ")" and self.sort == "sign" and closed < opened:
+            while self.word == ")" and self.sort == "sign" and closed <= MOST_AROUND:
                 closed += 1
                 self.step()
-            compared = self.sort == "op" or (self.sort == "word" and self.word in _AFTER_ATTRIBUTE)
-            return not (value and closed == opened and compared)
         except NotRead:
-            return True
-        finally:
-            self.at, self.start, self.sort, self.word = before
+            return starts[-1] + 1, -1
+        compared = self.sort == "op" or (self.sort == "word" and self.word in _AFTER_ATTRIBUTE)
+        around = compared and 0 < closed <= min(MOST_AROUND, len(starts))
+        return starts[-1] + 1, starts[-closed] if around else -1
 
     # --- tests
 
@@ -275,10 +293,11 @@ class _Text(ValueReader):
         try:
             self.effort.spend(steps)
         except TooManyConjunctions:
-            raise Wrong(start, f"the predicate has too many {what}; split it into several subscriptions") from None
+            reason = f"the predicate has too many {what}: more than {MOST_STEPS:,} steps; split it into several subscriptions"
+            raise Wrong(start, reason) from None
 
     def _of_operand(self, operand: Operand, test: nodes.Tree) -> nodes.Tree:
-        self._spend(operand.steps, operand.start, "tests of coalesce")
+        self._spend(operand.steps(test), operand.start, "tests of coalesce, or too long lists after it")
         return operand.tested(test)
 
     def _list_test(self, how: str) -> nodes.Tree:
@@ -316,11 +335,15 @@ class _Text(ValueReader):
         self.want("->")
         inner = _Text.__new__(_Text)
         inner.__dict__.update(self.__dict__)
-        inner.space, inner.inside = Space(f"the elements of {name}", {called: element.name}), True
+        inner.space, inner.inside = space_of_elements((name, called, element.name)), True
         inner.kinds = inner.space.kinds
-        predicate = inner.tree(MOST_TESTS)
-        self.at, self.start, self.sort, self.word = inner.at, inner.start, inner.sort, inner.word
-        return (nodes.Exists if how == "exists" else nodes.ForAll)(name, called, predicate)
+        predicate = inner.tree()
+        self.at, self.start, self.sort, self.word, self.tests = inner.at, inner.start, inner.sort, inner.word, inner.tests
+        found = (nodes.Exists if how == "exists" else nodes.ForAll)(name, called, predicate)
+        self.of_elements.add(found)
+        if len(self.of_elements) > MOST_OF_ELEMENTS:
+            raise Wrong(self.start, f"more than {MOST_OF_ELEMENTS:,} different tests of elements; split the predicate")
+        return found
 
     def _text_test(self, how: str) -> nodes.Tree:
         self.step()

@@ -53,7 +53,7 @@ class Tokens:
             sort = "number"
         self.sort = sort
         word = found[sort]
-        self.start = found.end() - len(word)
+        self.start = self.at - len(word)
         self.word = word.lower() if sort == "word" else word
 
     def _unknown_sign(self) -> NotRead:

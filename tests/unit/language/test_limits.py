@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from contextlib import suppress
+from random import Random
 from time import process_time
 
 import pyarrow as pa
@@ -233,6 +234,26 @@ def test_no_attack_takes_seconds() -> None:
 
 NEWER_FORMS = {
     "coalesce of many": ("coalesce(" + "i," * 20_000 + "1) = 1", "coalesce takes up to 32 attributes"),
+    "long lists of coalesce": (
+        f"coalesce({', '.join(['i'] * 32)}) IN ({', '.join(map(str, range(9_000)))})",
+        "too long lists after it: more than 100,000 steps",
+    ),
+    "alternatives that lie around each other": (
+        f"NOT ({' OR '.join(f'(i={k} AND f={k + 1})' for k in range(12))})",
+        "more than 100,000 steps",
+    ),
+    "three ORs multiplied": (
+        " AND ".join(f"(i > {k} OR f < {k} OR s = '{k * 7 % 999}')" for k in range(999)),
+        "more than 100,000 steps",
+    ),
+    "one forall of many patterns": (
+        "forall(ls, x -> " + " AND ".join(f"x LIKE '%{k}_a%'" for k in range(1_500)) + ")",
+        "more than 1,000 alternatives",
+    ),
+    "general tests of elements": (
+        " OR ".join(f"exists(li, x -> x > {k} AND x < {k + 9} OR x IS NULL)" for k in range(1_150)),
+        "more than 1,000 different tests of elements",
+    ),
     "many coalesces": (" OR ".join(f"coalesce(i, {k}) = {k}" for k in range(2_000)), "too many tests of coalesce"),
     "functions in each other": ("coalesce(" * 300 + "i" + ", 1)" * 300 + " = 1", "functions go 100 deep"),
     "lower IN": ("lower(s) IN (" + ", ".join(f"'a{k}'" for k in range(3_000)) + ")", "lower(...) IN takes up to 2,000 values"),
@@ -296,3 +317,76 @@ def test_a_regular_expression_that_stands_in_every_alternative_is_counted_once()
     )
     assert len(wide.conjunctions) == 300
     assert parse_predicate(THINGS, print_predicate(wide), most_chars=None) == wide
+
+
+def test_a_pattern_with_gaps_is_looked_for_in_a_long_string_at_once() -> None:
+    """Place by place it took 24 s, in a predicate or in an event: the product of both lengths."""
+    gapped, text = patterns.Pattern.of("%" + "a_" * 8_000 + "b%"), "a" * 32_000
+    count = 0
+
+    def look(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(look)
+    found = gapped.matches(text), gapped.matches(text + "b")
+    sys.setprofile(None)
+    assert found == (False, True)
+    assert count < MOST_CALLS
+
+
+def test_a_long_pattern_is_cut_once_for_many_values() -> None:
+    """For each of 667 values it was cut anew: 0.8 s."""
+    values = ", ".join(f"'{'b' * (number % 30)}{number}'" for number in range(667))
+    text = f"s IN ({values}) AND s LIKE '%{'b_' * 8_000}c%'"
+    count = 0
+
+    def look(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    patterns.forget()
+    sys.setprofile(look)
+    found = parse_predicate(THINGS, text)
+    sys.setprofile(None)
+    assert found.is_nothing
+    assert count < MOST_CALLS
+
+
+def test_a_long_pattern_is_not_read_beside_regular_expressions() -> None:
+    """Letter by letter, at all the places where the pattern might stand: 2.4 s."""
+    count = 0
+
+    def look(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    values = ", ".join(f"'{'b' * (number % 30)}{number}'" for number in range(60))
+    sys.setprofile(look)
+    parse_predicate(THINGS, f"lower(s) IN ({values}) AND s LIKE '%{'b_' * 8_000}c%' AND s RLIKE '(b|c)*d'")
+    sys.setprofile(None)
+    assert count < MOST_CALLS
+
+
+def test_pieces_are_found_where_a_regular_expression_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_READ_IN_TURN", 3)  # so that nearly all is looked for at once
+    dice = Random(7)
+    for _ in range(3_000):
+        like = "".join(dice.choice("aaab_%") for _ in range(dice.randint(1, 14)))
+        text = "".join(dice.choice("aaab") for _ in range(dice.randint(0, 40)))
+        expected = re.fullmatch(like.replace("%", ".*").replace("_", "."), text) is not None
+        assert patterns.matches_by_pieces(patterns.pieces_of(like), text) is expected, (like, text)
+
+
+def test_a_predicate_of_elements_counts_its_tests_to_the_whole_and_goes_on_where_any_number_is_allowed() -> None:
+    inner = " OR ".join(f"x={k % 10}" for k in range(4_100))
+    with pytest.raises(PredicateError, match="more than 8,192 tests"):
+        parse_predicate(THINGS, f"exists(li, x -> {inner}) OR exists(li, x -> {inner})"[:MOST_CHARS])
+    many = " OR ".join(f"x={k % 10}" for k in range(MOST_TESTS + 1))
+    assert parse_predicate(THINGS, f"exists(li, x -> {many})", most_chars=None).conjunctions
+
+
+@pytest.mark.parametrize("text", ["((i)) = 1", "(((i = 1)))", "((1)) = ((i))", "((((b))))", "((b) OR (i) = 1)", "((i) IN (1))"])
+def test_parentheses_are_looked_at_once_and_read_as_before(text: str) -> None:
+    bare = text.replace("((i))", "i").replace("(i)", "i").replace("((1))", "1")
+    assert parse_predicate(THINGS, text) == parse_predicate(THINGS, bare)

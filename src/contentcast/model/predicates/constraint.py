@@ -15,8 +15,9 @@ from typing import Any, Final, Self
 
 from contentcast.model.predicates.list_tests import facts_cover, settled, united_facts
 from contentcast.model.values.effort import UNLIMITED, Effort
+from contentcast.model.values.folded import Folded
 from contentcast.model.values.kinds import TOP, Kind, Value
-from contentcast.model.values.patterns import Pattern, escaped
+from contentcast.model.values.patterns import LONGEST_COMPILED, Pattern, escaped
 from contentcast.model.values.ranges import Ranges, prefix_of
 from contentcast.model.values.regular import Regex
 from contentcast.model.values.tests_of_values import have_no_match, implies, imply_together
@@ -187,10 +188,16 @@ def _points(ranges: Ranges) -> tuple[Value, ...] | None:
 
 
 def _steps_of_points(points: tuple[Value, ...], tests: Sequence[ValueTest]) -> int:
-    """To try the tests on the values: a regular expression reads letter by letter, a pattern at the speed of C."""
+    """To try the tests on the values: a regular expression reads letter by letter, a pattern at the speed of C.
+
+    A pattern with `_` inside a piece may read the whole piece at each letter, up to the length that is looked for at once.
+    """
     letters = sum(len(each) for each in points if isinstance(each, str))
     regexes = sum(isinstance(each, Regex) for each in tests)
-    return len(tests) * (len(points) + letters // _LETTERS_IN_A_STEP) + regexes * letters
+    patterns = (each.pattern if isinstance(each, Folded) else each for each in tests)
+    gapped = sum(min(each.longest_gapped, LONGEST_COMPILED) for each in patterns if isinstance(each, Pattern))
+    read = (4 * len(tests) + gapped) * letters // (4 * _LETTERS_IN_A_STEP)
+    return len(tests) * len(points) + read + regexes * letters
 
 
 def _pattern_of(ranges: Ranges) -> tuple[Pattern, ...]:

@@ -167,6 +167,8 @@ def _without(wanted: Constraint, none: list[Constraint], effort: Effort) -> Cons
 
 def _united(constraints: list[Constraint], effort: Effort) -> list[Constraint]:
     """Fewer that accept the same together."""
+    if len(constraints) < 2:
+        return constraints
     found: list[Constraint] = []
     for each in sorted(set(constraints), key=_order):
         _unite(found, each, effort)
@@ -186,6 +188,8 @@ def _unite(found: list[Constraint], new: Constraint, effort: Effort) -> None:
 
 def _least(constraints: list[Constraint], effort: Effort) -> list[Constraint]:
     """Those that cover no other one."""
+    if len(constraints) < 2:
+        return constraints
     kept: list[Constraint] = []
     for each in sorted(set(constraints), key=_order):
         effort.spend(_STEPS_OF_A_PAIR * (1 + 2 * len(kept)))

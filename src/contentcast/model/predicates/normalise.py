@@ -16,6 +16,7 @@ from contentcast.model.predicates.list_tests import Some
 from contentcast.model.predicates.predicate import Conjunction, Predicate, product, simplified
 from contentcast.model.predicates.test_constraints import test_constraint
 from contentcast.model.space import Space
+from contentcast.model.values.caches import weighed
 from contentcast.model.values.effort import MOST_STEPS, Effort
 from contentcast.model.values.kinds import Kind
 from contentcast.model.values.ranges import Ranges
@@ -29,6 +30,7 @@ _MOST_MULTIPLIED: Final = 4
 STEPS_OF_A_PRODUCT: Final = 12
 """For one conjunction with one other."""
 _STEPS_OF_ELEMENTS: Final = 50
+_STEPS_OF_A_PREDICATE: Final = 20
 """For one test of a list. One that stands in a text again is not counted again, so that canonical forms read back."""
 
 
@@ -59,7 +61,7 @@ def _when(space: Space, tree: nodes.Tree, wanted: bool, effort: Effort) -> list[
     """
     todo: list[tuple[nodes.Tree, bool] | tuple[int, bool]] = [(tree, wanted)]
     done: list[list[Conjunction]] = []
-    of_lists: dict[tuple[nodes.Tree, bool], list[Conjunction]] = {}
+    of_lists: dict[nodes.Tree, dict[bool, list[Conjunction]]] = {}
     while todo:
         what, truth = todo.pop()
         match what:
@@ -75,7 +77,8 @@ def _when(space: Space, tree: nodes.Tree, wanted: bool, effort: Effort) -> list[
                 todo.append((len(parts), isinstance(what, nodes.And) is truth))
                 todo += [(part, truth) for part in reversed(parts)]
             case nodes.Exists() | nodes.ForAll() | nodes.Sized():
-                found = of_lists.get((what, truth))
+                known = of_lists.setdefault(what, {})
+                found = known.get(truth)
                 if found is None:
                     effort.spend(_STEPS_OF_ELEMENTS)
                     kind = space.kinds[what.attribute]
@@ -84,7 +87,7 @@ def _when(space: Space, tree: nodes.Tree, wanted: bool, effort: Effort) -> list[
                     else:
                         alternatives = _of_elements(kind, what, truth, effort)
                     found = [Conjunction.of(space, {what.attribute: each}) for each in alternatives if not each.is_empty]
-                    of_lists[what, truth] = found
+                    known[truth] = found
                 done.append(found)
             case _:
                 constraint = test_constraint(space.kinds[what.attribute], what, truth)
@@ -161,31 +164,49 @@ def _of_elements(kind: Kind, test: nodes.Exists | nodes.ForAll, truth: bool, eff
         wanted = test_constraint(kind.element, test.predicate, truth)
         if some and wanted.ranges and not wanted.absent:
             return [Constraint(everything, like=(Some.of(wanted),))]
-    space = Space("element", {test.element: kind.element.name})
+    effort.spend(_STEPS_OF_A_PREDICATE)
+    space = space_of_elements((test.attribute, test.element, kind.element.name))
     sets = [
         each.get(test.element) or Constraint(Ranges.everything(kind.element), absent=True)
         for each in simplified(space, _when(space, test.predicate, truth, effort), effort=effort)
     ]
-    if some:
-        return [Constraint.of(everything, like=(Some.of(each),), effort=effort) for each in sets]
+    if some:  # one test alone is canonical, unless it asks for nothing of the element
+        return [
+            Constraint.of(everything, like=(Some.of(each),), effort=effort)
+            if each.is_anything or each.is_empty
+            else Constraint(everything, like=(Some.of(each),))
+            for each in sets
+        ]
     others = _complement(kind.element, sets, effort)
+    if len(others) == 1 and not others[0].is_anything and not others[0].is_empty:
+        return [Constraint(everything, unlike=(Some.of(others[0]),))]
     return [Constraint.of(everything, unlike=tuple(sorted(Some.of(each) for each in others)), effort=effort)]
+
+
+@weighed(1_000_000, lambda key: 2_000 + 5 * len("".join(key)))  # type: ignore[arg-type]
+def space_of_elements(key: tuple[str, str, str]) -> Space:
+    """A space of one attribute: of the list's name, what an element is called and its kind. They come by the thousand."""
+    name, called, kind = key
+    return Space(f"the elements of {name}", {called: kind})
 
 
 def _complement(kind: Kind, sets: list[Constraint], effort: Effort) -> list[Constraint]:
     """All that none of the sets accepts, as sets."""
     found = [Constraint(Ranges.everything(kind), absent=True)]
-    for each in sets:
+    for at, each in enumerate(sets):
+        _limit_sets(len(each.like) + len(each.unlike))  # each test makes a part: counted before it is made
         parts = [Constraint(each.ranges.complement(), not each.absent)]
         parts += [Constraint.of(each.ranges, unlike=(test,), effort=effort) for test in each.like]
         parts += [Constraint.of(each.ranges, like=(test,), effort=effort) for test in each.unlike]
         effort.spend(STEPS_OF_A_PRODUCT * len(found) * len(parts))
-        both = [Constraint.all_of((one, other), effort) for one in found for other in parts]
-        found = _limited_sets([one for one in dict.fromkeys(both) if not one.is_empty])
+        both = parts if at == 0 else [Constraint.all_of((one, other), effort) for one in found for other in parts]
+        found = [one for one in dict.fromkeys(both) if not one.is_empty]
+        _limit_sets(len(found))
     return found
 
 
-def _limited_sets(sets: list[Constraint]) -> list[Constraint]:
-    if len(sets) > MOST_CONJUNCTIONS:
-        raise TooManyConjunctions("the elements' predicate has too many alternatives; split it into several tests")
-    return sets
+def _limit_sets(count: int) -> None:
+    if count > MOST_CONJUNCTIONS:
+        raise TooManyConjunctions(
+            f"the predicate of a list's elements has more than {MOST_CONJUNCTIONS:,} alternatives; split it into several tests"
+        )

@@ -38,6 +38,8 @@ class Conjunction:
     @classmethod
     def of(cls, space: Space, constraints: Mapping[str, Constraint]) -> Self:
         kept = [(name, each) for name, each in constraints.items() if not each.is_anything]
+        if len(kept) < 2:
+            return cls(tuple(kept))
         return cls(tuple(sorted(kept, key=lambda item: space.position(item[0]))))
 
     def __iter__(self) -> Iterator[str]:

@@ -27,6 +27,8 @@ Mask = npt.NDArray[np.bool_]
 
 _FEW: Final = 12
 _STEPS_OF_A_PAIR: Final = 5
+_STEPS_OF_A_ROW: Final = 12
+_CANDIDATES_IN_A_STEP: Final = 3
 _PAIRS_IN_A_STEP: Final = 1_000
 """NumPy looks at so many pairs in the time of one step."""
 
@@ -57,7 +59,9 @@ class Simplifier:
     def simplify(self, rows: list[Row]) -> list[Row]:
         current = list(dict.fromkeys(rows))
         while len(current) > 1:
-            fewer = self._absorbed(self._merged(current))
+            merged = self._merged(current)
+            self.effort.spend(_STEPS_OF_A_ROW * len(merged))
+            fewer = self._absorbed(merged)
             if len(fewer) == len(current):
                 return fewer
             current = fewer
@@ -172,7 +176,9 @@ class Simplifier:
             if found is None:
                 found = np.ones(count, np.bool_)
             found[wide] = False
-            for narrow in np.flatnonzero(found).tolist():
+            candidates = np.flatnonzero(found).tolist()
+            self.effort.spend(len(candidates) // _CANDIDATES_IN_A_STEP)
+            for narrow in candidates:
                 yield wide, narrow
 
     def _candidates_of_few(self, rows: list[Row]) -> Iterator[tuple[int, int]]:

@@ -29,8 +29,8 @@ class Effort:
         self.left -= steps
         if self.left < 0:
             raise TooManyConjunctions(
-                "the predicate takes too long to bring to its normal form, since it has many alternatives or patterns to "
-                "compare with each other; split it into several subscriptions"
+                f"the predicate takes too long to bring to its normal form: more than {self.most:,} steps, since it has many "
+                "alternatives or patterns to compare with each other; split it into several subscriptions"
             )
 
 

@@ -23,14 +23,18 @@ MOST_STATES: Final = 4096
 MOST_READS: Final = 20_000
 """How many letters it reads in all the patterns together: some 10 ms. Two patterns come nowhere near, sixty at once do."""
 
-_LONGEST_WALKED: Final = 2_000
+LONGEST_WALKED: Final = 2_000
 """Longer patterns are not read at once at all."""
 
 _MOST_KEPT: Final = 4_000_000
 """Bytes that each cache of patterns keeps, by an estimate of what a letter takes in it."""
 
-_LONGEST_COMPILED: Final = 200
+LONGEST_COMPILED: Final = 200
 """A longer pattern is matched piece by piece: its regular expression takes many times its length, and `re` keeps it too."""
+
+
+_READ_IN_TURN: Final = 2_000
+"""Letters read to look for a piece with wildcards at one place after the other, before all the rest is looked at at once."""
 
 
 class Wildcard(Enum):
@@ -121,9 +125,15 @@ class Pattern(ValueTest):
         return len(self.tokens) == len(self.prefix) + 1 and self.tokens[-1] is Wildcard.RUN
 
     def matches(self, text: str) -> bool:
-        if len(self.text) > _LONGEST_COMPILED:
-            return matches_by_pieces(self.tokens, text)
+        if len(self.text) > LONGEST_COMPILED:
+            return matches_by_pieces(pieces_of(self.text), text)
         return _compiled(self.text).match(text) is not None
+
+    @property
+    def longest_gapped(self) -> int:
+        """How many letters the longest piece between two % has that has a wildcard within: it may be read at each place."""
+        gapped = (len(piece) for piece in pieces_of(self.text)[1:-1] if Wildcard.ONE in piece)
+        return max(gapped, default=0)
 
     @property
     def anchor(self) -> str:
@@ -167,9 +177,8 @@ def _compiled(text: str) -> re.Pattern[str]:
     return re.compile(first + steps + (rf".*{last}\Z" if last else ""), re.DOTALL)
 
 
-def matches_by_pieces(tokens: tuple[Token, ...], text: str) -> bool:
+def matches_by_pieces(pieces: list[list[Token]], text: str) -> bool:
     """As `_compiled` matches, without a regular expression: the pieces between two % one after the other, each leftmost."""
-    pieces = _pieces(tokens)
     first, *others = pieces
     if not _stands(first, text, 0):
         return False
@@ -186,9 +195,11 @@ def matches_by_pieces(tokens: tuple[Token, ...], text: str) -> bool:
     return end >= at and _stands(last, text, end)
 
 
-def _pieces(tokens: tuple[Token, ...]) -> list[list[Token]]:
+@weighed(2 * _MOST_KEPT, _letters(8))
+def pieces_of(text: str) -> list[list[Token]]:
+    """What stands between the % of a pattern. Kept for long patterns too: cut anew for each of 667 values they took 0.8 s."""
     pieces: list[list[Token]] = [[]]
-    for token in tokens:
+    for token in tokens_of(text):
         if token is Wildcard.RUN:
             pieces.append([])
         else:
@@ -208,14 +219,53 @@ def _find(piece: list[Token], text: str, at: int) -> int:
     after = next((place for place in range(before, len(piece)) if not isinstance(piece[place], str)), len(piece))
     letters = "".join(token for token in piece[before:after] if isinstance(token, str))
     last = len(text) - len(piece)
-    while at <= last:
+    for _ in range(1 + _READ_IN_TURN // max(1, len(piece))):
+        if at > last:
+            return -1
         at = text.find(letters, at + before) - before
         if at < 0 or at > last:
             return -1
         if after == len(piece) or _stands(piece, text, at):
             return at
         at += 1
+    return _find_at_once(piece, text, at)
+
+
+def _find_at_once(piece: list[Token], text: str, at: int) -> int:
+    """As `_find`, for all places of a stretch of text at once, one bit for each.
+
+    Place by place takes the product of both lengths: `%a_a_...a_b%` of 16,000 letters against as many a's took 24 s.
+    """
+    offsets: dict[str, list[int]] = {}
+    for offset, token in enumerate(piece):
+        if isinstance(token, str):
+            offsets.setdefault(token, []).append(offset)
+    places = 4 * len(piece) + 256
+    while at + len(piece) <= len(text):
+        places = min(places, len(text) - len(piece) + 1 - at)
+        stretch = text[at : at + places + len(piece) - 1]
+        found = (1 << places) - 1
+        for letter, expected in offsets.items():
+            here = _places_of(letter, stretch)
+            for offset in expected:
+                found &= here >> offset
+            if not found:
+                break
+        else:
+            return at + (found & -found).bit_length() - 1
+        at += places
+        places *= 2
     return -1
+
+
+def _places_of(letter: str, text: str) -> int:
+    """A number with a bit for each place at which the letter stands."""
+    bits = bytearray(len(text) // 8 + 1)
+    at = text.find(letter)
+    while at >= 0:
+        bits[at >> 3] |= 1 << (at & 7)
+        at = text.find(letter, at + 1)
+    return int.from_bytes(bits, "little")
 
 
 def _weight(patterns: tuple[Pattern, ...]) -> int:
@@ -274,7 +324,7 @@ def _walk(patterns: tuple[Pattern, ...], needed: int, reads: list[int]) -> Itera
 
     All are read at once, letter by letter, as long as each of the first `needed` can still match. `reads` counts the letters.
     """
-    if sum(len(each.text) for each in patterns) > _LONGEST_WALKED:
+    if sum(len(each.text) for each in patterns) > LONGEST_WALKED:
         yield None
         return
     readings = [reading(each.text) for each in patterns]
@@ -314,7 +364,7 @@ def _example(patterns: tuple[Pattern, ...]) -> tuple[str | None]:
         for each in sorted((each for each in patterns if each.tokens), key=anchored)
     ]
     text = other.join(filled)
-    return (text if all(matches_by_pieces(each.tokens, text) for each in patterns) else None,)
+    return (text if all(matches_by_pieces(pieces_of(each.text), text) for each in patterns) else None,)
 
 
 def imply_together(narrows: tuple[Pattern, ...], wide: Pattern, effort: Effort = UNLIMITED) -> bool:
@@ -343,7 +393,7 @@ def _implied(patterns: tuple[Pattern, ...]) -> tuple[bool, int]:
     *narrows, wide = patterns
     steps = _first_look(patterns)
     (example,) = _example(tuple(narrows))
-    if example is not None and not matches_by_pieces(wide.tokens, example):
+    if example is not None and not matches_by_pieces(pieces_of(wide.text), example):
         return False, steps
     if len(narrows) > 1:  # one of them alone may do, and reading two at once takes little
         for narrow in narrows:
@@ -366,5 +416,5 @@ def _matchless(patterns: tuple[Pattern, ...]) -> tuple[bool, int]:
 
 def forget() -> None:
     """Empty the caches."""
-    for cache in (_tokens, _compiled, reading, _example, _implied, _matchless):
+    for cache in (_tokens, _compiled, pieces_of, reading, _example, _implied, _matchless):
         cache.forget()

@@ -88,6 +88,9 @@ def _matchless(tests: Tests) -> tuple[bool, int]:
 
 def _walk(tests: Tests, needed: int, reads: list[int]) -> Iterator[tuple[bool, ...] | None]:
     """As `patterns._walk`, for automata of both sorts: one letter for each class of characters that all of them treat alike."""
+    if sum(len(each.text) for each in tests if isinstance(each, Pattern)) > patterns.LONGEST_WALKED:
+        yield None  # the places at which a long pattern may stand are many: 16,000 letters took 2.4 s
+        return
     readings: list[Automaton | patterns.Reading] = [
         automaton_of(each) if isinstance(each, Regex) else patterns.reading(each.text) for each in tests
     ]

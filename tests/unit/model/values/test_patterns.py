@@ -214,4 +214,4 @@ def test_what_is_remembered_is_bounded_in_bytes() -> None:
 def test_pieces_match_as_the_regular_expression_does(text: str) -> None:
     pattern = Pattern.of(text)
     for string in ["", "a", "abc", "aabcc", "abcabc", "xaxcx", "cab", "abbc", "bab", "ac"]:
-        assert patterns.matches_by_pieces(pattern.tokens, string) is pattern.matches(string), string
+        assert patterns.matches_by_pieces(patterns.pieces_of(pattern.text), string) is pattern.matches(string), string
