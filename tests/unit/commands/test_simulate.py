@@ -63,6 +63,8 @@ def test_a_protocol_is_told_its_options_behind_its_name_or_by_set() -> None:
         ("overlay,mapping=nonsense", "nonsense"),
         ("summaries,side_by_side=2", "true or false"),
         ("covering,mapping=x", "it has none"),
+        ("summaries,virtual_degree=-2", "at least 1, not -2"),
+        ("summaries,precision=64", "64 rows, 256 bytes"),
     ],
 )
 def test_an_option_that_is_wrong_says_what_there_is(name: str, said: str) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from contentcast.catalog import make_router, options_of, protocol
 from contentcast.hosting.instant import Instant
 from contentcast.language import subscription
 from contentcast.matching.summaries import PAPER, Columns
@@ -340,7 +341,20 @@ def test_virtual_degrees_relieve_the_best_connected_broker() -> None:
     assert first_asked({}).count("5") == 12
     assert first_asked({"virtual_degree": 3}).count("5") == 7
     with pytest.raises(ContentcastError, match="at least 1"):
-        router("a", virtual_degree=0)
+        router("a", virtual_degree=-1)
+
+
+def test_every_option_can_be_told_as_text() -> None:
+    """As on a command line and in a broker's configuration."""
+    text = "summaries,virtual_degree=2,precision=general 8 rows,subsumption=true"
+    net = Instant(STAR, make_router(text, Setup(topology=STAR)))
+    net.put("x", wants(1, "price < 9"))
+    state = net.routers["x"].state()
+    assert state["degree"] == 2
+    assert "as general as the paper's, at most 8 rows an attribute" in state["summaries"]["trades"]
+    assert options_of(protocol("summaries")).keys() == {
+        *("side_by_side", "virtual_degree", "tell_highest", "subsumption", "precision", "iteration_s")
+    }
 
 
 def test_telling_the_best_connected_neighbour_leaves_fewer_examiners() -> None:

@@ -17,9 +17,10 @@ Rule: what comes out is a function of the exact rows alone, so that a summary th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,7 @@ from contentcast.model.values.keys import KEYED, NO_FLOAT, key_ends, key_of, las
 from contentcast.model.values.kinds import Kind
 
 Floats = npt.NDArray[np.float64]
+BUDGET: Final = re.compile(r"(\d+)\s*(rows|bytes)")
 KEY_ROW_BYTES: Final = 16
 """A row of a kind with order keys: its first and its last key."""
 
@@ -51,6 +53,16 @@ class Precision:
         for name, value in (("rows", self.rows), ("bytes", self.bytes)):
             if value is not None and value < 1:
                 raise ContentcastError(f"a budget of {value} {name} leaves no row; give at least 1, or None for no budget")
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """As it is told on a command line: exact, general, 64 rows, 256 bytes, or several of these, such as general 8 rows."""
+        budgets, words = BUDGET.findall(text), BUDGET.sub(" ", text).split()
+        told = {unit: int(number) for number, unit in budgets}
+        known = words == ["general"] or (not words and told) or (words == ["exact"] and not told)
+        if not known or len(told) < len(budgets):
+            raise ContentcastError(f"a precision is exact, general, 64 rows, 256 bytes or general 8 rows; got {text!r}")
+        return cls(**told, general=words == ["general"])
 
     @property
     def is_exact(self) -> bool:

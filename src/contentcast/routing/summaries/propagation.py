@@ -58,17 +58,17 @@ class Propagation:
         *,
         precision: Precision = EXACT,
         subsumption: bool = False,
-        virtual_degree: int | None = None,
+        virtual_degree: int = 0,
         tell_highest: bool = False,
         iteration_s: float = ITERATION_S,
     ) -> None:
-        if virtual_degree is not None and virtual_degree < 1:
-            raise ContentcastError(f"a virtual degree is at least 1, not {virtual_degree}; leave it out for the real degrees")
+        if virtual_degree < 0:
+            raise ContentcastError(f"a virtual degree is at least 1, not {virtual_degree}; 0 stands for the real degrees")
         self.broker = broker
         self.local = local
         self._precision = precision
         self._versions, self._view = versions, view
-        self._most, self._highest, self._iteration_s = virtual_degree, tell_highest, iteration_s
+        self._most, self._highest, self._iteration_s = virtual_degree or None, tell_highest, iteration_s
         self._own = OwnSummary(broker, precision, subsumption)
         self._own_changed = True
         self._held: dict[str, Held] = {broker: Held(broker, versions.incarnation)}
@@ -131,12 +131,15 @@ class Propagation:
         self._alarm = at
         return [SetTimer(PERIOD, at)]
 
+    @property
+    def period_s(self) -> float:
+        """An iteration for each degree that there is, and a pause."""
+        return (self.degrees.iterations + 1) * self._iteration_s
+
     def _next_iteration(self, now: float) -> float:
-        degrees = self.degrees
-        period_s = (degrees.iterations + 1) * self._iteration_s
-        begun = (now // period_s) * period_s
-        at = begun + degrees.iteration(self.broker) * self._iteration_s
-        return at if at > now else at + period_s
+        begun = (now // self.period_s) * self.period_s
+        at = begun + self.degrees.iteration(self.broker) * self._iteration_s
+        return at if at > now else at + self.period_s
 
     def _owes(self) -> bool:
         target = self.degrees.target[self.broker]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from contentcast.matching.summaries import EXACT, Precision
+from contentcast.matching.summaries import Precision
 from contentcast.network.topology import Topology
 from contentcast.routing.contract import Account, Effect, Input, Published, Received, SendTo
 from contentcast.routing.parts.seen import Seen
@@ -31,8 +31,9 @@ from contentcast.wire.summaries import Arrived, Handed
 
 
 class Summaries(Skeleton):
-    """`precision` and `subsumption` are of the own clients' summary; `virtual_degree`: no broker counts as having more;
-    `tell_highest`: summaries go to the neighbour of the highest degree. All brokers have the same options."""
+    """`precision` (see `Precision.of`) and `subsumption` are of the own clients' summary; `virtual_degree`: no broker counts as
+    having more neighbours, 0 is no bound; `tell_highest`: summaries go to the neighbour of the highest degree. All brokers have
+    the same options."""
 
     def __init__(
         self,
@@ -40,10 +41,10 @@ class Summaries(Skeleton):
         setup: Setup,
         *,
         side_by_side: bool = False,
-        virtual_degree: int | None = None,
+        virtual_degree: int = 0,
         tell_highest: bool = False,
         subsumption: bool = False,
-        precision: Precision = EXACT,
+        precision: Precision | str = "exact",
         iteration_s: float = ITERATION_S,
     ) -> None:
         super().__init__(broker, setup)
@@ -53,7 +54,7 @@ class Summaries(Skeleton):
             self.versions,
             self.view,
             self.local,
-            precision=precision,
+            precision=precision if isinstance(precision, Precision) else Precision.of(precision),
             subsumption=subsumption,
             virtual_degree=virtual_degree,
             tell_highest=tell_highest,

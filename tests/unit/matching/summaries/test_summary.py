@@ -84,6 +84,27 @@ def test_a_budget_of_bytes_is_one_of_rows() -> None:
         Precision(rows=0)
 
 
+@pytest.mark.parametrize(
+    ("text", "precision"),
+    [
+        ("exact", EXACT),
+        ("general", PAPER),
+        ("64 rows", Precision(rows=64)),
+        ("256bytes", Precision(bytes=256)),
+        ("general 8 rows", Precision(rows=8, general=True)),
+        ("8 rows 256 bytes general", Precision(rows=8, bytes=256, general=True)),
+    ],
+)
+def test_a_precision_as_text(text: str, precision: Precision) -> None:
+    assert Precision.of(text) == precision
+
+
+@pytest.mark.parametrize("text", ["", "64", "8 rows 9 rows", "exact 8 rows", "exact general", "8 lines", "-8 rows", "0 rows"])
+def test_a_text_that_is_no_precision(text: str) -> None:
+    with pytest.raises(ContentcastError, match=r"a precision is exact|leaves no row"):
+        Precision.of(text)
+
+
 def test_more_rows_never_say_yes_wrongly_more_often() -> None:
     random = np.random.default_rng(7)
     texts = [f"price BETWEEN {low} AND {low + 5}" for low in random.integers(0, 1000, 60).tolist()]
