@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from contentcast.experiments.catalog import experiment
 from contentcast.experiments.contract import Experiment, Scale
 from contentcast.experiments.figures import draw
+from contentcast.experiments.routes import subscription_batches
 from contentcast.experiments.rows import floats, where
 from contentcast.experiments.run import run
 from contentcast.experiments.summaries import figure8, figure9, figure10, figure11, load, periods, precision
@@ -29,6 +31,7 @@ from contentcast.experiments.summaries.model import (
 from contentcast.experiments.summaries.setting import MAIN, scenario_on
 from contentcast.language import parse_many
 from contentcast.matching.covering import Shelf, uncovered
+from contentcast.matching.summaries import Precision
 from contentcast.model import ContentcastError
 from contentcast.network.named import network
 from contentcast.network.topology import Topology
@@ -99,6 +102,27 @@ def test_a_real_period_costs_summaries_least_and_the_baseline_most() -> None:
     assert shown["summaries, subsumption"].to_pylist()[:4] == [""] * 4, "the model knows no such thing"
     messages = {floats(where(table, way=way, approach=periods.SUMMARIES), "messages").max() for way in ("model", "real")}
     assert messages == {20.0}, "the routers send the messages of Algorithm 2, and no others"
+
+
+def test_a_real_period_begins_at_its_beginning() -> None:
+    """On this network the brokers were ready in the middle of a period, and two of them told what was new in two parts."""
+    topology = network("random:24x30")
+    batches = dict(subscription_batches(scenario_on(topology, seed=1, subsumption=0.1), 48))
+    assert periods.Period(topology, periods.SUMMARIES, batches).messages == len(propagate(topology).told) == 23
+
+
+def test_a_verdict_is_about_the_first_network_and_only_about_what_was_measured() -> None:
+    rows = [
+        {"where": where, "links": "", "way": way, "sigma": 10, "subsumption": 0.1, "seed": 1}
+        for where in ("line:4", "star:4")
+        for way in ("model", "real")
+    ]
+    table = measured(figure8.EXPERIMENT, rows)
+    assert not [each for each in figure8.judge(table) if "flat" in each.claim], "one sigma has no slope"
+    alone = {each.claim: each.ours for each in figure11.judge(where(table, where="line:4"))}
+    together = {each.claim: each.ours for each in figure11.judge(table)}
+    assert alone.items() < together.items()
+    assert set(together) - set(alone) == {"On other networks summaries take less storage than covering, too"}
 
 
 def test_figure_10_counts_what_the_routers_send() -> None:
@@ -178,6 +202,17 @@ def test_precision_and_load() -> None:
     assert all(each.holds for each in precision.judge(table)[:1])
     assert floats(where(table, setting="1 rows"), "bytes") < floats(where(table, setting="exact"), "bytes")
     assert floats(where(table, setting="1 rows"), "wrong") > 0
+
+
+def test_a_wrong_yes_is_counted_without_the_summary_s_own_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is right is found from the subscriptions: rows that are too general are told, also of the setting "exact"."""
+    row: dict[str, Any] = {"subsumption": 0.5, "each": 10, "events": 60, "seed": 1}
+    assert precision.measure(setting="exact", **row)["wrong"] == 0
+    monkeypatch.setitem(precision.SETTINGS, "exact", Precision(rows=1))
+    assert precision.measure(setting="exact", **row)["wrong"] > 0
+    monkeypatch.setattr(precision, "told_to", lambda *_: np.empty(0, np.int64))
+    with pytest.raises(AssertionError, match="says no wrongly"):
+        precision.measure(setting="exact", **row)
 
 
 def test_the_load_of_brokers_by_the_model_and_by_the_routers() -> None:

@@ -83,8 +83,8 @@ def over_sigma(table: pa.Table, figure: Figure, column: str, axis: str) -> None:
         axes.legend(fontsize=7)
 
 
-def growth(table: pa.Table, way: str, approach: str, column: str) -> float:
-    """The slope of a line in the double logarithmic picture: 1 is in proportion, 0 is flat."""
+def growth(table: pa.Table, way: str, approach: str, column: str) -> float | None:
+    """The slope of a line in the double logarithmic picture: 1 is in proportion, 0 is flat; None if there is one sigma only."""
     part = where(main_rows(table, way), approach=approach)
     slopes = []
     for _, same in groups(part, "subsumption"):
@@ -92,4 +92,4 @@ def growth(table: pa.Table, way: str, approach: str, column: str) -> float:
         if len(points) > 1:
             x, y = (np.log([each[at] for each in points]) for at in (0, 1))
             slopes.append(float(np.polyfit(x, y, 1)[0]))
-    return float(np.mean(slopes)) if slopes else float("nan")
+    return float(np.mean(slopes)) if slopes else None

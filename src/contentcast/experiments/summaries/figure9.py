@@ -84,7 +84,7 @@ EXPERIMENT: Final = Experiment(
     summarize,
     draw,
     size_inches=(10.0, 4.2),
-    version=2,
+    version=3,
     takes_networks=True,
     same_rows=FIGURES,
 )

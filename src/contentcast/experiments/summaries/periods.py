@@ -12,6 +12,7 @@ Rule: bytes are those of the messages that carry subscriptions, frames included,
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import ceil
 from typing import Any, Final
 
 from contentcast import catalog
@@ -104,8 +105,16 @@ class Period:
         self.bytes = self.messages = self.crossings = 0
         self.sigma = sum(map(len, batches.values())) / len(topology)
         self.instant = Instant(topology, catalog.make_router(protocol, Setup(topology=topology), **options))
+        self._await_the_next_period()
         self.instant.watch = self._watch
         self.instant.put_many([(broker, Subscribed(batch)) for broker, batch in batches.items()])
+
+    def _await_the_next_period(self) -> None:
+        """In the middle of a period some brokers have told theirs already, and others would tell what is new in two parts."""
+        for router in self.instant.routers.values():
+            if isinstance(router, Summaries):
+                period_s = router.propagation.period_s
+                self.instant.now = ceil(self.instant.now / period_s) * period_s
 
     def _watch(self, broker: str, input: Input, effects: list[Effect]) -> None:
         for effect in effects:
