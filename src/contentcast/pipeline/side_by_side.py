@@ -33,10 +33,12 @@ from contentcast.spark.route_facts import Totals
 SUBSCRIPTIONS: Final = 500
 EVENTS: Final = 2_000
 """With so many the slowest of them, the overlay, takes some ten CPU seconds on 39 brokers."""
-BROADCAST, TOPICS, CONTENT = "flooding", "topics", "link-matching"
+BROADCAST, TOPICS = "flooding", "topics"
+OF_THE_PAPERS: Final = ("link-matching", "summaries", "overlay", "multicast")
+"""One system of each paper, for the sentence."""
 SYSTEMS: Final = (
     BROADCAST,
-    CONTENT,
+    "link-matching",
     "hybrid",
     "match-first",
     "two-tier",
@@ -80,18 +82,29 @@ class SideBySide:
         ]
 
     def sentence(self) -> str:
-        """What content routing is for, in one sentence."""
+        """What each system of the papers saves, in one sentence."""
         rows = {row["system"]: row for row in self.rows()}
-        ours = rows[CONTENT]
-        against = f"{_percent(ours['of broadcast'])} of the messages of broadcast"
+        chosen = [rows[name] for name in OF_THE_PAPERS if name in rows]
+        told = f"Against broadcast, {_saved({row['system']: row['of broadcast'] for row in chosen})}"
         if TOPICS in rows:
-            topics = rows[TOPICS]
-            unwanted = topics["unwanted"] / max(1, topics["delivered"])
-            against += (
-                f" and {_percent(ours['of topics'])} of those of one topic for each {self.attribute}, "
-                f"where {_percent(unwanted)} of what subscribers get is not what they asked for"
+            unwanted = rows[TOPICS]["unwanted"] / max(1, rows[TOPICS]["delivered"])
+            told += (
+                f"; against one topic for each {self.attribute}, where {_percent(unwanted)} of what subscribers get is not "
+                f"what they asked for, {_saved({row['system']: row['of topics'] for row in chosen})}"
             )
-        return f"Routing by content ({CONTENT}) takes {against}."
+        return told + "."
+
+
+def _saved(shares: dict[str, float]) -> str:
+    """In words, of shares of other messages: "a saves 90 % of the messages, b saves 40 %, and c sends 1.5 times as many"."""
+    parts: list[str] = []
+    for name, share in shares.items():
+        if round(share, 2) >= 1:
+            times = "as many" if round(share, 2) == 1 else f"{share:.3g} times as many"
+            parts.append(f"{name} sends {times}" + ("" if parts else " messages"))
+        else:
+            parts.append(f"{name} saves {_percent(1 - share)}" + ("" if parts else " of the messages"))
+    return parts[0] if len(parts) < 2 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _percent(share: float) -> str:
@@ -177,7 +190,7 @@ NARROW_HEADINGS: Final = (
 
 def shown(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Cells for people, under HEADINGS."""
-    from contentcast.pipeline.report.charts import milliseconds, percent, short
+    from contentcast.pipeline.report.charts import milliseconds, percent, short, size
 
     return [
         [
@@ -187,10 +200,10 @@ def shown(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
             "-" if row["of topics"] is None else percent(row["of topics"]),
             short(row["unwanted"]),
             f"{row['cpu_us']:,.0f} us",
-            short(row["state"]) + "B",
+            size(row["state"]),
             milliseconds(row["p99_s"]),
             milliseconds(row["p50_s"]),
-            short(row["bytes"]) + "B",
+            size(row["bytes"]),
         ]
         for row in rows
     ]

@@ -62,7 +62,7 @@ def test_the_example_shows_every_protocol_against_the_lower_bound(spark: SparkSe
     said = works(*EXAMPLES["run"].split()[1:])
     assert "…" not in said
     sample, _, everything = said.partition(" subscriptions:")
-    assert sample.startswith("Routing by content (link-matching) takes ")
+    assert sample.startswith("Against broadcast, link-matching saves ")
     for name in ("topics", *SYSTEMS):
         (line,) = [each for each in sample.splitlines() if each.strip().split()[:1] == [name]]
         assert "…" not in line

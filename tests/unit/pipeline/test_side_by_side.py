@@ -45,20 +45,24 @@ def cost(name: str, messages: int, deliveries: int) -> Totals:
     return Totals(name, network, links, 100 * links, none, None, each, np.zeros(2), np.array([deliveries]), none, none, none)
 
 
-def test_one_sentence_says_what_routing_by_content_saves() -> None:
-    totals = {"flooding": cost("flooding", 1000, 40), "topics": cost("t", 200, 80), "link-matching": cost("l", 50, 40)}
-    found = SideBySide(totals, "symbol", 10, 100)
+def test_one_sentence_says_what_each_system_of_the_papers_saves() -> None:
+    messages = {"flooding": 1000, "link-matching": 50, "covering": 60, "summaries": 200, "overlay": 1500, "multicast": 40}
+    totals = {name: cost(name, count, 40) for name, count in messages.items()}
+    found = SideBySide({**totals, "topics": cost("topics", 200, 80)}, "symbol", 10, 100)
     assert found.sentence() == (
-        "Routing by content (link-matching) takes 5 % of the messages of broadcast and 25 % of those of one topic for each "
-        "symbol, where 50 % of what subscribers get is not what they asked for."
+        "Against broadcast, link-matching saves 95 % of the messages, summaries saves 80 %, overlay sends 1.5 times as many "
+        "and multicast saves 96 %; against one topic for each symbol, where 50 % of what subscribers get is not what they "
+        "asked for, link-matching saves 75 % of the messages, summaries sends as many, overlay sends 7.5 times as many and "
+        "multicast saves 80 %."
     )
     rows = {row["system"]: row for row in found.rows()}
     assert rows["topics"]["unwanted"] == 40
     assert rows["link-matching"]["bytes"] == 5_000
     assert all(len(each) == len(HEADINGS) for each in shown(found.rows()))
+    assert shown(found.rows())[1][-1] == "5,000 B"
     assert [each.replace("-\n", "").replace("\n", " ") for each in NARROW_HEADINGS] == list(HEADINGS[: len(NARROW_HEADINGS)])
-    without = SideBySide({name: each for name, each in totals.items() if name != "topics"}, "", 10, 100)
-    assert without.sentence() == "Routing by content (link-matching) takes 5 % of the messages of broadcast."
+    alone = SideBySide({name: totals[name] for name in ("flooding", "link-matching")}, "", 10, 100)
+    assert alone.sentence() == "Against broadcast, link-matching saves 95 % of the messages."
 
 
 def test_the_table_fits_a_terminal_of_eighty_columns() -> None:

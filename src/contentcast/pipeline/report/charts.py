@@ -29,6 +29,12 @@ def short(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def size(count: float | None) -> str:
+    """8,659 B, 1.23 MB."""
+    told = short(count)
+    return told if told == NONE else f"{told}B" if told[-1].isalpha() else f"{told} B"
+
+
 def milliseconds(seconds: float | None) -> str:
     return NONE if seconds is None else f"{1000 * seconds:,.0f} ms" if seconds >= 0.01 else f"{1000 * seconds:.2g} ms"
 

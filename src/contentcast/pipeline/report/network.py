@@ -14,7 +14,7 @@ import numpy as np
 
 from contentcast.network.picture import places
 from contentcast.network.topology import Topology
-from contentcast.pipeline.report.charts import milliseconds, seconds, short, text
+from contentcast.pipeline.report.charts import milliseconds, seconds, short, size, text
 
 if TYPE_CHECKING:
     from contentcast.pipeline.job import Routed
@@ -40,7 +40,7 @@ def load_of(each: Routed, events: int) -> dict[str, Any]:
     return {
         "links": _shares(on_links),
         "linkTitles": [
-            f"{link.one} - {link.other}: {short(messages[pair])} messages, {short(sizes[pair])}B, {milliseconds(link.delay_s)}"
+            f"{link.one} - {link.other}: {short(messages[pair])} messages, {size(sizes[pair])}, {milliseconds(link.delay_s)}"
             for link, pair in zip(topology.links, ends, strict=True)
         ],
         "brokers": _shares(load),
@@ -90,7 +90,7 @@ def busiest(each: Routed, events: int) -> dict[str, list[dict[str, Any]]]:
             "from": row["from"],
             "to": row["to"],
             "messages": short(row["messages"] * scale),
-            "bytes": short(row["bytes"] * scale) + "B",
+            "bytes": size(row["bytes"] * scale),
         }
         for row in totals.links().slice(0, BUSIEST).to_pylist()
     ]

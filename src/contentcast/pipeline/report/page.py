@@ -9,12 +9,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from contentcast import catalog
-from contentcast.pipeline.report.charts import NONE, Bar, Cell, bars, milliseconds, plain_table, seconds, short, table, text
+from contentcast.pipeline.report.charts import (
+    NONE,
+    Bar,
+    Cell,
+    bars,
+    milliseconds,
+    plain_table,
+    seconds,
+    short,
+    size,
+    table,
+    text,
+)
 from contentcast.pipeline.report.content import aside_section, distributions_section, examples_section, learnt_section
 from contentcast.pipeline.report.network import busiest, drawing, load_of
 from contentcast.pipeline.report.papers import papers_section
 from contentcast.pipeline.side_by_side import HEADINGS as HEADINGS_OF_ALL
-from contentcast.pipeline.side_by_side import shown
+from contentcast.pipeline.side_by_side import TOPICS, shown
 
 if TYPE_CHECKING:
     from contentcast.pipeline.job import Facts
@@ -22,6 +34,10 @@ if TYPE_CHECKING:
 HEADINGS: Final = ("messages", "x lower bound", "bytes", "deliveries", "p50", "p99")
 STEP_HEADINGS: Final = ("steps", "steps / event")
 """Shown where steps were counted."""
+LATENCIES: Final = (
+    "Latencies are those of the cost model: link delays and the brokers' work, without queues. Half of the deliveries are as "
+    "quick as <b>p50</b>, 99 % as quick as <b>p99</b>."
+)
 
 
 def write_report(facts: Facts, path: Path) -> None:
@@ -90,7 +106,7 @@ def _side_by_side(facts: Facts) -> str:
     rows = found.rows()
     messages = [Bar(row["system"], row["messages"], short(row["messages"])) for row in rows]
     kinds = [(name, "number" if at else "text") for at, name in enumerate(HEADINGS_OF_ALL)]
-    cells = [[text(cell) for cell in row] for row in shown(rows)]
+    cells = [[_named(row[0], found.attribute), *(text(cell) for cell in row[1:])] for row in shown(rows)]
     topics = (
         f"<b>topics</b> is a network with one topic for each value of <code>{text(found.attribute)}</code>: subscribers get "
         "their whole topics, also what they did not ask for (<b>unwanted</b>). "
@@ -102,13 +118,20 @@ def _side_by_side(facts: Facts) -> str:
         f'<p class="quiet">The same {found.events:,} events and {found.subscriptions:,} subscriptions through every system, a '
         "sample, because some systems take long to tell all brokers of many subscriptions. <b>flooding</b> is broadcast: every "
         "event to every broker. "
-        f"{topics}A message is a copy of an event on a link; multicast sends one copy to all receivers of a LAN. CPU is the "
-        "measured time of all brokers together. State is the memory that a broker needs for subscriptions, in the mean. "
-        "Latency comes from the cost model.</p>"
+        f"{topics}A message is a copy of an event on a link; multicast sends one copy to all receivers of a LAN. <b>of "
+        "broadcast</b> and <b>of topics</b>: these messages in percent of theirs. CPU is the measured time of all brokers "
+        f"together. State is the memory that a broker needs for subscriptions, in the mean. {LATENCIES}</p>"
         f"<h3>Messages</h3>{bars(messages)}"
         '<p class="small quiet">How often events crossed links until all who want them had them. A short bar is better.</p>'
         f"{plain_table(kinds, cells)}</section>"
     )
+
+
+def _named(system: str, attribute: str) -> str:
+    about = (
+        f"one topic for each {attribute}, routed by link matching" if system == TOPICS else catalog.protocol(system).description
+    )
+    return f'{text(system)}<span class="about">{text(about)}</span>'
 
 
 def _switch(protocols: Iterable[str]) -> str:
@@ -154,7 +177,7 @@ def _protocols(facts: Facts) -> str:
 
     panels = [
         panel("Messages on links", "Copies of events on every link.", "messages", short, float(facts.least)),
-        panel("Bytes on links", "The same copies by their size on the wire.", "bytes", lambda value: short(value) + "B"),
+        panel("Bytes on links", "The same copies by their size on the wire.", "bytes", size),
         *([panel("Matching steps", "Tests made by all brokers.", "steps", short)] if counted else []),
         panel("CPU time of the busiest broker", "The broker that would be full first.", "busiest_broker_s", seconds),
     ]
@@ -172,8 +195,8 @@ def _protocols(facts: Facts) -> str:
     matching = "" if counted else " Matching is not charged: its steps were not counted (<code>run --steps</code>)."
     return (
         '<section><h2>Protocols compared</h2><p class="quiet">The same events and subscriptions through the real routers of '
-        "each protocol. All deliver the same; they differ in what they send and how much they match. CPU time and latency are "
-        f"those of the cost model: link delays and the brokers' work, without queues.{matching}</p>"
+        "each protocol. All deliver the same; they differ in what they send and how much they match. CPU time is that of the "
+        f"cost model. {LATENCIES}{matching}</p>"
         f'<div class="panels">{"".join(panels)}</div><p class="key"><i></i>the lower bound: {short(facts.least)} messages, the '
         "fewest with which every event can reach each broker that wants it along its publisher's tree.</p>"
         f'<div id="protocols">{made}</div>{note}</section>'
@@ -193,7 +216,7 @@ def _cells(row: dict[str, Any], sampled: bool) -> list[Cell]:
         Cell(f'{text(name)}<span class="about">{text(catalog.protocol(name).description)}</span>', name),
         Cell(about + short(row["messages"]), row["messages"]),
         Cell(NONE if times is None else f"{about}{times:.3f}", times or 0.0),
-        Cell(about + short(row["bytes"]) + "B", row["bytes"]),
+        Cell(about + size(row["bytes"]), row["bytes"]),
         Cell(about + short(row["deliveries"]), row["deliveries"]),
         Cell(milliseconds(row["p50_s"]), row["p50_s"] or 0.0),
         Cell(milliseconds(row["p99_s"]), row["p99_s"] or 0.0),
