@@ -165,6 +165,7 @@ def _check_together(
 ) -> None:
     """`about_them`: options that say something of own events, and nothing without them."""
     from contentcast.files.open_events import check_there
+    from contentcast.model.plain_files import meant
 
     given = {"--events-from": events_from, "--rules": rules, "--space": space}
     lacking = [name for name, value in given.items() if not value]
@@ -175,7 +176,7 @@ def _check_together(
     check_there(events_from or [])
     for path, what in ((rules, "rule"), (space, "space")):
         if path is not None and not path.exists():
-            raise ContentcastError(f"there is no {what} file {path}")
+            raise ContentcastError(f"there is no {what} file {path}{meant(path)}")
 
 
 def _own(events: list[str], rules: Path, space: Path, network: Topology, publisher: str | None, how: How) -> OwnWorkload:
@@ -264,18 +265,22 @@ def _show(outcomes: list[Outcome], drawn: list[Path]) -> None:
             row["protocol"],
             f"{row['deliveries']:,}",
             f"{row['copies']:,}",
-            f"{row['bytes'] / 1000:,.0f}",
+            _kilobytes(row["bytes"]),
             f"{row['steps']:,}",
             *latencies,
         )
     console.print(table)
     busiest = Table("protocol", "busiest links", box=box.SIMPLE_HEAD)
     for outcome in outcomes:
-        told = (f"{row['sender']} > {row['receiver']} {row['bytes'] / 1000:,.0f} kB" for row in outcome.busiest(3))
+        told = (f"{row['sender']} > {row['receiver']} {_kilobytes(row['bytes'])} kB" for row in outcome.busiest(3))
         busiest.add_row(outcome.trial.protocol, ", ".join(told))
     console.print(busiest)
     for path in drawn:
         console.print(str(path), highlight=False)
+
+
+def _kilobytes(count: int) -> str:
+    return f"{count / 1000:,.{1 if 0 < count < 9_950 else 0}f}"
 
 
 def _show_rates(outcomes: list[Outcome], files: list[Path]) -> None:

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from glob import glob
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -36,7 +35,7 @@ from contentcast.model.events.records import (
     Reader,
     set_aside,
 )
-from contentcast.model.plain_files import check_plain
+from contentcast.model.plain_files import check_plain, meant
 from contentcast.model.space import Space
 
 FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".orc": "orc"}
@@ -45,8 +44,6 @@ PIECE_BYTES: Final = 4 * 2**20
 PIECE_ROWS: Final = 65_536
 LONGEST_LINE: Final = 64 * 2**20
 HEADER_BYTES: Final = 65_536
-SLIP: Final = 0.8
-"""How alike two names of files are (by difflib) so that one may be a slip of the other."""
 _LINES_OF_FILES: Final = pa.schema([pa.field(FILE, pa.string())])
 
 
@@ -121,10 +118,7 @@ def check_there(given: Sequence[str]) -> None:
             if "{" not in each and not glob(each, recursive=True):
                 raise EventError(f"no file has a name like {each}")
         else:
-            beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-            near = get_close_matches(path.name, beside, n=1, cutoff=SLIP)
-            meant = f"; did you mean {str(path.parent / near[0])!r}?" if near else ""
-            raise EventError(f"there is no event file {each}{meant}")
+            raise EventError(f"there is no event file {each}{meant(path)}")
 
 
 def files_of(given: Sequence[str], format: str | None) -> list[Path]:

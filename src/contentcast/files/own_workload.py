@@ -75,9 +75,11 @@ def own_workload(
     """`publisher`: the events' column with the broker where each enters; if not told, `publisher` where there is one."""
     told: list[str] = []
     records, entered = _events(events, space, network, publisher, how, told)
+    if not records.num_rows:
+        raise ContentcastError("; ".join(["there is no event to simulate", *told]))
     wanted = _rules(Path(rules), space, network, told)
-    if not records.num_rows or not wanted.num_rows:
-        raise ContentcastError(f"there is no {'event' if not records.num_rows else 'rule'} to simulate; " + "; ".join(told))
+    if not wanted.num_rows:
+        raise ContentcastError("; ".join(["there is no rule to simulate", *told]))
     recipe = _Files(space, network.brokers, records, entered, wanted)
     return OwnWorkload(Scenario(NAME, 0, {}, recipe), records.num_rows, wanted.num_rows, told)
 
@@ -94,8 +96,11 @@ def _events(
     if bad := [each for piece in read for each in piece.bad]:
         told.append(f"{counted(len(bad), 'record')} left out: no events of {space.name}; the first: {bad[0].reason}")
     table = pa.Table.from_batches([each.events for each in read], schema=opened.schema)
+    if not table.num_rows:
+        told.append(f"the broker where an event enters is taken from {beside!r} (--publisher COLUMN)")
+        return table, _in_turn(network, 0)
     column = table[beside] if beside in table.column_names else None
-    if publisher is not None and table.num_rows and (column is None or column.null_count == len(column)):
+    if publisher is not None and (column is None or column.null_count == len(column)):
         others = [name for name in table.column_names if name != publisher]
         raise ContentcastError(f"no event has a value in the column {publisher!r}{nearest(publisher, others)}")
     if column is None or column.null_count == len(column):
@@ -120,7 +125,9 @@ def _rules(path: Path, space: Space, network: Topology, told: list[str]) -> pa.T
     refused = checked.refuse(errors)
     if refused.num_rows:
         first = refused.slice(0, 1).to_pylist()[0]
-        told.append(f"{counted(refused.num_rows, 'rule')} refused, the first {first[ID]}: {first[REASON].splitlines()[0]}")
+        told.append(
+            f"{counted(refused.num_rows, 'rule')} refused; the first is rule {first[ID]}: {first[REASON].splitlines()[0]}"
+        )
     table = checked.columns.append_column(TEXT, checked.texts)
     table = table.take(pa.array(np.setdiff1d(np.arange(len(table)), np.array(sorted(errors), np.int64))))
     if BROKER not in table.column_names:

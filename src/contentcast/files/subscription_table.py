@@ -25,6 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from contentcast.model.errors import ContentcastError, nearest
+from contentcast.model.events.checked_columns import separator_hint
+from contentcast.model.plain_files import meant
 from contentcast.model.text_tables import check_utf8, plain_ids, read_csv_texts, read_json_texts
 
 ID: Final = "subscription"
@@ -50,7 +52,7 @@ class FileTable:
     @property
     def files(self) -> list[Path]:
         if not self.path.exists():
-            raise ContentcastError(f"there is no subscription file {self.path}")
+            raise ContentcastError(f"there is no subscription file {self.path}{meant(self.path)}")
         if self.path.is_file():
             return [self.path]
         found = sorted(
@@ -168,6 +170,7 @@ def check_table(table: pa.Table) -> Checked:
             kind, option = ("int or text", "id") if name == ID else ("text", "predicate")
             raise ContentcastError(
                 f"the subscriptions have no column {name!r}{near}; they need {name} ({kind}), or say which it is: {option}="
+                + separator_hint(table.column_names)
             )
         if table.column_names.count(name) > 1:
             raise ContentcastError(f"the subscriptions have the column {name} twice; rename or drop one")

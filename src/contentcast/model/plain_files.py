@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,20 @@ _NO_FILES: Final = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
 )
+
+
+SLIP: Final = 0.8
+"""How alike two names of files are (by difflib) so that one may be a slip of the other."""
+
+
+def meant(path: Path) -> str:
+    """'; did you mean 'orders.jsonl'?' if a file of such a name lies in the folder, else nothing."""
+    try:
+        beside = [other.name for other in path.parent.iterdir()]
+    except OSError:
+        return ""
+    near = get_close_matches(path.name, beside, n=1, cutoff=SLIP)
+    return f"; did you mean {str(path.parent / near[0])!r}?" if near else ""
 
 
 def check_plain(path: Path, most_bytes: int | None = None) -> None:

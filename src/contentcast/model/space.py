@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from contentcast.model.errors import ContentcastError, SpaceError, nearest
-from contentcast.model.plain_files import check_plain, once
+from contentcast.model.plain_files import check_plain, meant, once
 from contentcast.model.values.kinds import BOOL, KINDS, KINDS_SAID, LISTS, Kind, Value
 from contentcast.model.values.ranges import Ranges
 
@@ -236,7 +236,8 @@ class Space:
         except ContentcastError as reason:
             raise SpaceError(str(reason)) from None
         except FileNotFoundError:
-            raise SpaceError(f"there is no space file {path}; `contentcast space EVENTS --out {path}` makes one") from None
+            hint = meant(path) or f"; `contentcast space EVENTS --out {path}` makes one"
+            raise SpaceError(f"there is no space file {path}{hint}") from None
         except OSError as reason:
             raise SpaceError(f"{path} cannot be read: {reason.strerror}") from None
         except RecursionError:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from contentcast.model.errors import ContentcastError, nearest
-from contentcast.model.plain_files import check_plain
+from contentcast.model.plain_files import check_plain, meant
 from contentcast.network.edge_lists import read_csv, read_edges, write_csv, write_edges
 from contentcast.network.found import BANDWIDTH, Found, milliseconds, settled
 from contentcast.network.graphml import read_graphml, write_graphml
@@ -52,7 +52,8 @@ def read_topology(
     except ContentcastError as error:
         raise TopologyError(f"{error}; a topology is a smaller file" if "bytes" in str(error) else str(error)) from None
     except OSError as error:
-        raise TopologyError(f"{path}: {error.strerror or error}") from None
+        hint = meant(path) if isinstance(error, FileNotFoundError) else ""
+        raise TopologyError(f"{path}: {error.strerror or error}{hint}") from None
     except UnicodeDecodeError as error:
         raise TopologyError(f"{path}: not UTF-8 text: byte {error.start} cannot be read") from None
     topology = _assembled(str(path), settled(str(path), read(str(path), text), delay_attribute, undirected))

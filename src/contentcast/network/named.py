@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from contentcast.model.errors import nearest
-from contentcast.network.files import FILE_TYPES, read_topology
+from contentcast.network.files import read_topology
 from contentcast.network.topology import DEFAULT_DELAY_S, Link, Topology, TopologyError
 from contentcast.workload import scenario
 from contentcast.workload.contract import Scenario
@@ -259,7 +259,7 @@ def topology(
     in `read_topology`.
     """
     text = fspath(name_or_path)
-    if not isinstance(name_or_path, str) or "/" in text or "\\" in text or text.lower().endswith(tuple(FILE_TYPES)):
+    if not isinstance(name_or_path, str) or any(sign in text for sign in "/\\."):  # no network's name has one
         return read_topology(text, largest_part=largest_part, delay_attribute=delay_attribute, undirected=undirected)
     if delay_attribute is not None or undirected:
         raise TopologyError(f"{text} is a network by name; delay_attribute and undirected are of files")

@@ -166,6 +166,7 @@ def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
             "there is no space file gone.json; `contentcast space events.jsonl --out gone.json` makes one",
         ),
         ([*FILES[:2], "--subscriptions", "gone.csv", *FILES[4:], "--out", "x"], "there is no subscription file gone.csv"),
+        ([*FILES[:4], "--space", "spce.json", "--out", "x"], "there is no space file spce.json; did you mean 'space.json'?"),
         (
             ["-", *FILES[2:], "--out", "x", "--stream"],
             "match: standard input is followed anyway, line by line; leave out --stream",
@@ -197,6 +198,11 @@ def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
             "or say which it is: --id NAME",
         ),
         (
+            [*FILES[:2], "--rules", "semicolons.csv", *FILES[4:], "--out", "x"],
+            "the subscriptions have no column 'subscription'; they have rule;predicate; they need subscription (int or text), "
+            "or say which it is: --id NAME. Is the separator a semicolon? Here it is a comma; write the file with commas",
+        ),
+        (
             ["--events", "named.jsonl", *FILES[2:], "--out", "x", "--on-error", "raise"],
             "attribute isue: trades has no attribute 'isue'; did you mean 'issue'? (or pass over it: --unknown ignore), "
             'in the record {"isue": "IBM"}',
@@ -206,6 +212,7 @@ def test_a_stream_takes_what_is_new(spark: SparkSession) -> None:
 )
 def test_what_is_wrong_is_told_before_spark_starts(words: list[str], complaint: str) -> None:
     Path("named.csv").write_text("key,predicate\n1,price < 2\n")
+    Path("semicolons.csv").write_text("rule;predicate\n1;price < 2\n")
     Path("named.jsonl").write_text('{"isue": "IBM"}\n')
     assert fails(*words) == complaint
     assert not Path("x").exists()

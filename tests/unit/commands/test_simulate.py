@@ -162,7 +162,10 @@ def test_own_events_enter_where_they_say_and_what_does_not_fit_is_told() -> None
     assert "1 event left out: they say no publisher in the column 'site'" in complained
     assert "1 event left out: the network has no broker 'b9'" in complained
     assert "1 rule left out: the network has no broker 'nowhere'" in complained
-    assert "1 rule refused, the first 2: line 1, column 1: orders has no attribute 'prise'; did you mean 'price'?" in complained
+    assert (
+        "1 rule refused; the first is rule 2: line 1, column 1: orders has no attribute 'prise'; did you mean 'price'?"
+        in complained
+    )
 
 
 @pytest.mark.usefixtures("own")
@@ -197,6 +200,8 @@ def test_own_events_take_three_files() -> None:
             [],
             "4 records left out: no events of orders; the first: orders has no attribute 'prise'",
         ),
+        ('{"shop": "b1", "price": 5}\n', [], "; the broker where an event enters is taken from 'site' (--publisher COLUMN)\n"),
+        ('{"site": "b1", "price": 5}\n', ["--rules", "rule.csv"], "no rule file rule.csv; did you mean 'rules.csv'?"),
         ('{"sites": "b1", "price": 5}\n', ["--unknown", "ignore"], "no event has a value in the column 'site'"),
         ('{"site": "b1", "price": 5}\n', ["--scenario", "market"], "leave out --scenario or --events-from"),
         ('{"site": "b1", "price": 5}\n', ["--set", "stocks=3"], "no protocol here takes --set stocks=3"),

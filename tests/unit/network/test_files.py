@@ -287,6 +287,11 @@ def test_what_is_no_file_or_would_not_fit(tmp_path):
 def test_a_file_that_is_not_there_or_not_text(tmp_path):
     with pytest.raises(TopologyError, match=r"gone\.json: No such file"):
         topology(tmp_path / "gone.json")
+    (tmp_path / "france.edges").write_text("paris lyon\n")
+    with pytest.raises(TopologyError, match=r"frnce\.edges: No such file or directory; did you mean '.*france\.edges'"):
+        topology(tmp_path / "frnce.edges")
+    with pytest.raises(TopologyError, match=r"p\.gexf: no topology file ends in '\.gexf'; there are \.graphml, \.json"):
+        topology("p.gexf")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(TopologyError, match=r"bytes\.json: not UTF-8 text"):
         topology(tmp_path / "bytes.json")

@@ -14,7 +14,7 @@ from contentcast.commands.shared.settings import is_address
 from contentcast.files.open_events import check_there, files_of, format_of_files
 from contentcast.model import ContentcastError
 from contentcast.model.events.event_files import STDIN
-from contentcast.model.plain_files import check_plain
+from contentcast.model.plain_files import check_plain, meant
 from contentcast.progress_lines import say
 
 HERE_BYTES: Final = 2**30
@@ -70,7 +70,8 @@ def _checked(chosen: Inputs) -> Inputs:
         if is_address(each):
             continue
         if not Path(each).exists():
-            hint = f"; `contentcast space {' '.join(chosen.events)} --out {each}` makes one" if what == "space" else ""
+            makes = f"; `contentcast space {' '.join(chosen.events)} --out {each}` makes one" if what == "space" else ""
+            hint = meant(Path(each)) or makes
             raise ContentcastError(f"there is no {what} file {each}{hint}")
         check_plain(Path(each))
     check_there(chosen.files)
