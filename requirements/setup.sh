@@ -75,7 +75,8 @@ make_venv() {
 
 # What pip is doing now.
 doing() {
-    grep -E '^ *(Collecting|Downloading|Building|Installing)' "$VENV/pip.log" | tail -n 1 | sed 's/^ *//' | cut -c 1-70
+    now=$(grep -E '^ *(Collecting|Downloading|Building|Installing)' "$VENV/pip.log" | tail -n 1 | sed 's/^ *//' | cut -c 1-70)
+    printf '%s\n' "${now:-pip is starting}"
 }
 
 # pip, its many lines folded into one on a terminal and into one every SAY_EVERY_S elsewhere; all are shown when it fails.
