@@ -197,9 +197,11 @@ def test_a_network_file_goes_up_and_down(start: Any, tmp_path: Path) -> None:
         brokers = json.loads(up.said())
         try:
             assert {name: each["links"] for name, each in brokers.items()} == {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
-            looked = start("top", "--once", "--json", "--broker", ",".join(each["address"] for each in brokers.values()))
-            assert await looked.ended() == 0, looked.complained()
-            assert [json.loads(line)["broker"] for line in looked.said().splitlines()] == ["a", "b", "c"]
+            addresses = ",".join(each["address"] for each in brokers.values())
+            for words in (("--broker", addresses), ("--network", str(tmp_path / "lab.edges"))):
+                looked = start("top", "--once", "--json", *words)
+                assert await looked.ended() == 0, looked.complained()
+                assert [json.loads(line)["broker"] for line in looked.said().splitlines()] == ["a", "b", "c"]
             up = start("network", "up", str(tmp_path / "lab.edges"))
             assert await up.ended() == 2
             assert "is up" in up.complained()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from contentcast.commands.live.network import started_network
 from contentcast.commands.live.options import (
     DEFAULT_BROKER,
     Authority,
@@ -29,6 +31,10 @@ SLOWEST = 10
 
 def top(
     broker: Broker = DEFAULT_BROKER,
+    network: Annotated[
+        Path | None,
+        typer.Option(help="All brokers of a file that `contentcast network up` has started.", show_default=False),
+    ] = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Look once.")] = False,
     token: Token = "",
@@ -41,7 +47,8 @@ def top(
 
     Those that cannot be reached are named. If none can, the exit code is 2.
     """
-    run_loop(_look(broker.split(","), every, once, as_json, connection_options("", token, authority, certificate, key)))
+    urls = broker.split(",") if network is None else [*started_network(network)[0].values()]
+    run_loop(_look(urls, every, once, as_json, connection_options("", token, authority, certificate, key)))
 
 
 async def _look(urls: list[str], every: float, once: bool, as_json: bool, options: dict[str, Any]) -> None:
