@@ -27,6 +27,17 @@ if TYPE_CHECKING:
     from contentcast.live.client.watching import Look
 
 SLOWEST = 10
+LINK_HEADINGS = (
+    "delay\nms",
+    "p99\nms",
+    "events\nout/s",
+    "p50\nms",
+    "p99\nms",
+    "messages\nin/s",
+    "messages\nout/s",
+    "waiting\nbytes",
+)
+"""In two lines, so that the columns fit a terminal of 80 columns."""
 
 
 def top(
@@ -130,18 +141,10 @@ def _picture(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> Any:
             spaces.add_row(name, *(told for what in ("published", "delivered") for told in _passing(space.get(what, {}))))
         parts.append(spaces)
     if now["links"]:
-        links = Table(
-            "link",
-            "ms",
-            "p99 ms",
-            "events out/s",
-            "p50 ms",
-            "p99 ms",
-            "messages in/s",
-            "messages out/s",
-            "waiting bytes",
-            box=box.SIMPLE_HEAD,
-        )
+        links = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        links.add_column("link")
+        for heading in LINK_HEADINGS:
+            links.add_column(heading, justify="right", no_wrap=True)
         for name, link in now["links"].items():
             links.add_row(
                 name,
