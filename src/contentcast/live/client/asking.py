@@ -10,7 +10,7 @@ from typing import Any
 
 from contentcast.live.client.durable import Place
 from contentcast.live.client.receiving import Receiving
-from contentcast.model import Space
+from contentcast.model import Space, SpaceError
 from contentcast.wire.client import Ask, Spaces
 
 
@@ -51,7 +51,7 @@ class Asking(Receiving):
         return await self._request(lambda number: Ask(number, what, document))
 
     async def _space(self, space: str | Space) -> Space:
-        found = self._spaces.get(space if isinstance(space, str) else space.name)
+        found = self._spaces.get(_name(space))
         if space is self._given and found is self._found:
             return self._found
         if found is None or (isinstance(space, Space) and not found.extends(space)):
@@ -68,3 +68,11 @@ class Asking(Receiving):
             self._versions.declare(space)
         self._spaces.update(found)
         return found
+
+
+def _name(space: str | Space) -> str:
+    if isinstance(space, str):
+        return space
+    if isinstance(space, Space):
+        return space.name
+    raise SpaceError(f"a space is its name or a cc.Space, got {space!r}")

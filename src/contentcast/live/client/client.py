@@ -25,6 +25,7 @@ from contentcast.live.client.subscribing import (
     Events,
     Subscription,
     Subscriptions,
+    check_predicate,
 )
 from contentcast.live.errors import NotConnected
 from contentcast.live.settings.address import Address
@@ -143,6 +144,7 @@ class Client(Asking):
     async def unsubscribe_many(self, subscriptions: Subscriptions) -> None:
         if subscriptions in self._many:
             self._many.remove(subscriptions)
+            subscriptions.end()
             await self._withdraw_many(subscriptions)
         await subscriptions.finish()
 
@@ -158,6 +160,7 @@ class Client(Asking):
             ids += (await self._ask_for(made.space, numbers, tuple(made.predicates[begin:end]), made.on_slow))["ids"]
 
     async def change(self, subscription: Subscription, predicate: str) -> None:
+        check_predicate(predicate)
         before, subscription.predicate = subscription.predicate, predicate
         try:
             await self._subscribe(subscription)
@@ -177,6 +180,8 @@ class Client(Asking):
         there = [each for each in gone if self._subscriptions.pop(each.number, None) is not None]
         names = tuple(each.durable for each in there if each.durable)
         numbers = tuple(each.number for each in there if not each.durable)
+        for each in gone:
+            each.end()
         if names and self._closed is None:  # by their names, because another connection knows no numbers
             await self._request(lambda number: Withdraw(number, "subscriptions", (), names))
         if numbers:
@@ -258,6 +263,7 @@ class Client(Asking):
 
     async def advertise(self, space: str | Space, predicate: str = "TRUE") -> Advertised:
         """Says what this client may publish."""
+        check_predicate(predicate)
         made = Advertised(self._number(), await self._space_name(space), predicate)
         await self._request(lambda number: Advertise(number, made.space, made.number, predicate))
         self._advertised[made.number] = made
@@ -320,7 +326,7 @@ class Client(Asking):
         }
         for each in self._subscriptions.values():
             if each.number not in asked:
-                asyncio.ensure_future(self._subscribe(each)).add_done_callback(self._said_again)
+                self._subscribe_again(each)
         for many in self._many:
             asyncio.ensure_future(self._subscribe_many(many)).add_done_callback(self._said_again)
         for made in self._advertised.values():
@@ -328,6 +334,10 @@ class Client(Asking):
         for request in list(self._requests.values()):
             self._send_request(request)
         self._publishing.resend()
+
+    def _subscribe_again(self, subscription: Subscription) -> None:
+        if subscription.number in self._subscriptions:
+            asyncio.ensure_future(self._subscribe(subscription)).add_done_callback(self._said_again)
 
     def _background(self, make: Callable[[int], Message]) -> None:
         asyncio.ensure_future(self._request(make)).add_done_callback(self._said_again)

@@ -24,7 +24,7 @@ from contentcast.live.client.message_size import TooLarge, accepted_bytes, fits,
 from contentcast.live.client.publishing import Publishing, Sent
 from contentcast.live.errors import LiveError, NotConnected, error_of
 from contentcast.live.links.connection import Connection
-from contentcast.live.links.dialling import BackOff, dial
+from contentcast.live.links.dialling import BackOff, dial, fault
 from contentcast.live.links.turns import Turns
 from contentcast.live.settings.address import Address
 from contentcast.model import ContentcastError
@@ -139,6 +139,10 @@ class Conversation(ABC):
         """Does so much wait for the program that the client does not read?"""
 
     @property
+    def _answer_is_due(self) -> bool:
+        return bool(self._requests) or len(self._publishing) > 0
+
+    @property
     def is_connected(self) -> bool:
         return self._connection is not None and self._connection.is_open
 
@@ -166,6 +170,7 @@ class Conversation(ABC):
     async def _connect(self) -> Connection:
         """To the first address that answers."""
         reasons = []
+        hint = ""
         for address in self._addresses:
             try:
                 return await self._greet(address)
@@ -175,9 +180,10 @@ class Conversation(ABC):
                 self._refusal = None  # whoever is there, it is not the broker that this client waits for
                 reasons.append(f"{address}: {refusal}")
             except OSError as reason:
-                said = reason.strerror or str(reason)
-                reasons.append(f"{address}: {said}")
-        raise NotConnected(f"no broker answers: {'; '.join(reasons)}. `contentcast broker` starts one")
+                reasons.append(f"{address}: {fault(reason)}")
+                if isinstance(reason, ConnectionRefusedError):
+                    hint = ". `contentcast broker` starts one"
+        raise NotConnected(f"no broker answers: {'; '.join(reasons)}{hint}")
 
     async def _greet(self, address: Address) -> Connection:
         self._gone = asyncio.Event()
@@ -254,7 +260,14 @@ class Conversation(ABC):
 
     def _tell(self, what: str, about: str) -> None:
         if self._on_change is not None:
-            self._on_change(what, about)
+            try:
+                self._on_change(what, about)
+            except Exception as reason:
+                self.callback_failed(reason)
+
+    def callback_failed(self, reason: Exception) -> None:
+        """The program's own mistake: its event loop is told."""
+        self._loop.call_exception_handler({"message": "a callback of a client failed", "exception": reason})
 
     def _keep_to_this_broker(self) -> None:
         self._home, self._home_at = self.broker, self._at
@@ -290,6 +303,7 @@ class Conversation(ABC):
                 request.answer.set_exception(TooLarge(what, len(request.framed), most_bytes, "ask for less at once"))
         elif self._connection is not None:
             self._connection.send_frame(request.framed)
+            self._connection.resume_reading()
 
     def _send(self, message: Message) -> None:
         if self._connection is not None and self._connection.is_open:
@@ -305,6 +319,7 @@ class Conversation(ABC):
                 self._keep_to_this_broker()
             self._connection.name_spaces([sent.space])
             self._connection.send_frame(sent.framed)
+            self._connection.resume_reading()
 
     # --- what comes
 

@@ -156,7 +156,8 @@ class DurableSubscription(Subscription):
 
     def forget_waiting(self) -> None:
         """What has come and was not given to the program: it comes again."""
-        self._client.taken(sum(map(len, self._waiting)))
+        if not self._ended:
+            self._client.taken(sum(map(len, self._waiting)))
         self._waiting.clear()
         self._firsts.clear()
 

@@ -1,12 +1,18 @@
 """What comes to a client: events for its subscriptions, each handed to the one that it is for, and what is acknowledged.
 
-Rule: what waits for the program is counted here, over all subscriptions; when it is too much, nothing more is read.
+Rule: what waits for the program is counted here, over all subscriptions.
+
+    full                         nothing more is read, and the broker does what `on_slow` says
+    full, an answer is due       it is read on: the answer stands behind events, and the program may wait for it to go on
+    twice as much, and still     events are left out and counted; durable ones come again when there is room
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from abc import abstractmethod
+from contextlib import suppress
 
 import numpy as np
 
@@ -40,6 +46,8 @@ class Receiving(Conversation):
         self._many: list[Subscriptions] = []
         self._acknowledged: dict[int, int] = {}
         """Numbers of durable subscriptions that the broker is to be told at the end of this wake-up."""
+        self._behind: set[DurableSubscription] = set()
+        """Those of which events were left out: they are asked for again."""
         self._waiting = 0
         self._most_waiting = most_waiting
 
@@ -55,6 +63,9 @@ class Receiving(Conversation):
     def _deliver(self, delivery: Delivery) -> None:
         self.missed += delivery.missed
         numbers, events = delivery.numbers, delivery.events
+        if self._is_overfull:
+            self._leave_out(delivery)
+            return
         if not len(numbers):
             self._miss(events.space.name, delivery.missed)
             return
@@ -70,7 +81,18 @@ class Receiving(Conversation):
                     numbers, rows = np.delete(numbers, mine), np.delete(rows, mine)
             for each in np.unique(numbers).tolist():
                 self._hand_in(each, events.take(rows[numbers == each]), delivery.missed)
-        if self._is_full and self._connection is not None:
+        self._check_room()
+
+    def _leave_out(self, delivery: Delivery) -> None:
+        self.missed += len(delivery.events)
+        numbers, counts = np.unique(delivery.numbers, return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            for each in self._inboxes():
+                if each.has(number):
+                    each.missed += count + delivery.missed
+
+    def _check_room(self) -> None:
+        if self._is_full and not self._answer_is_due and self._connection is not None:
             self._connection.pause_reading()
 
     def _miss(self, space: str, missed: int) -> None:
@@ -82,10 +104,12 @@ class Receiving(Conversation):
     def _deliver_durably(self, delivery: DurableDelivery) -> None:
         subscription = self._subscriptions.get(delivery.number)
         if isinstance(subscription, DurableSubscription):
+            if self._is_overfull:
+                self._behind.add(subscription)
+                return  # what comes behind it has a gap in front of it, and is not taken either
             self.missed += delivery.missed
             self._waiting += subscription.take_numbered(delivery.first, delivery.events, delivery.missed)
-            if self._is_full and self._connection is not None:
-                self._connection.pause_reading()
+            self._check_room()
 
     def _taken_over(self, durable: str, reason: LiveError) -> None:
         for each in list(self._subscriptions.values()):
@@ -99,6 +123,17 @@ class Receiving(Conversation):
         self._tell("failed", f"{subscription.durable}: {reason}")
         leaving = asyncio.ensure_future(subscription.leave())
         leaving.add_done_callback(lambda task: task.cancelled() or task.exception())  # a client that ends has left as well
+
+    def drop(self, subscription: Subscription) -> None:
+        """Left in the event loop: whoever collects the program's garbage may be any thread."""
+
+        def leave() -> None:
+            if subscription.number in self._subscriptions:
+                leaving = asyncio.ensure_future(subscription.leave())
+                leaving.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(leave)
 
     def acknowledge_later(self, number: int, upto: int) -> None:
         """With all others of this wake-up."""
@@ -138,12 +173,17 @@ class Receiving(Conversation):
     def _is_full(self) -> bool:
         return self._waiting >= self._most_waiting
 
+    @property
+    def _is_overfull(self) -> bool:
+        return self._waiting >= 2 * self._most_waiting and self._answer_is_due
+
     def taken(self, count: int) -> None:
         """The program has taken so many events."""
         self._waiting -= count
         if self._waiting <= self._most_waiting // 2 and self._connection is not None:
             self._connection.resume_reading()
+            while self._behind:
+                self._subscribe_again(self._behind.pop())
 
-    def callback_failed(self, reason: Exception) -> None:
-        """The program's own mistake: its event loop is told."""
-        self._loop.call_exception_handler({"message": "a callback of a subscription failed", "exception": reason})
+    @abstractmethod
+    def _subscribe_again(self, subscription: Subscription) -> None: ...

@@ -15,13 +15,14 @@ import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.model import EventBatch
+from contentcast.model import ContentcastError, EventBatch
 
 if TYPE_CHECKING:
     from contentcast.live.client.client import Client
@@ -29,9 +30,17 @@ if TYPE_CHECKING:
 MOST_WAITING: Final = 100_000
 """Events that wait in a client for the program to take them."""
 
+CALLER: Final[ContextVar[object]] = ContextVar("whose callback is running")
+"""An `Inbox`, or the event loop of a client that has all callbacks called in one thread. None waits for its own end."""
+
 Deliver = Callable[[Any], Awaitable[object] | object]
 Ints = npt.NDArray[np.int64]
 T = TypeVar("T")
+
+
+def check_predicate(predicate: str) -> None:
+    if not isinstance(predicate, str):
+        raise ContentcastError(f"a predicate is a text, 'TRUE' for every event; got {predicate!r}")
 
 
 class Came(Protocol):
@@ -47,6 +56,8 @@ class Inbox(Generic[W]):
     """What has come and was not taken yet, and the task that hands it to a callback."""
 
     def __init__(self, client: Client, deliver: Deliver | None, batches: bool) -> None:
+        if deliver is not None and not callable(deliver):
+            raise ContentcastError(f"deliver= is a function that is called with what comes, got {deliver!r}")
         self.missed = 0
         """Events that the broker left out because this client was slow."""
         self._client = client
@@ -76,13 +87,16 @@ class Inbox(Generic[W]):
             self._came.set()
 
     def end(self) -> None:
-        self._ended = True
+        """What waits here, perhaps for ever, no longer keeps the client from reading."""
+        if not self._ended:
+            self._client.taken(sum(map(len, self._waiting)))
+            self._ended = True
         self._came.set()
 
     async def finish(self) -> None:
         """What has come is handed over; then nothing more."""
         self.end()
-        if self._pump is not None and self._pump is not asyncio.current_task():
+        if self._pump is not None and CALLER.get(None) not in (self, asyncio.get_running_loop()):
             await self._pump
 
     # --- to the program
@@ -95,11 +109,13 @@ class Inbox(Generic[W]):
             self._came.clear()
             await self._came.wait()
         batch = self._waiting.popleft()
-        self._client.taken(len(batch))
+        if not self._ended:
+            self._client.taken(len(batch))
         return batch
 
     async def _hand_over(self) -> None:
         assert self._deliver is not None
+        CALLER.set(self)
         while (batch := await self.next_batch()) is not None:
             parts = [batch] if self._batches else batch.to_dicts()
             for at, each in enumerate(parts, 1):
@@ -151,18 +167,23 @@ class Subscriptions(Inbox[Delivered]):
         deliver: Deliver | None,
         on_slow: str,
     ) -> None:
+        self.predicates = list(predicates.values() if isinstance(predicates, Mapping) else predicates)
+        for each in self.predicates:
+            check_predicate(each)
         super().__init__(client, deliver, batches=True)
         self.first = first
         self.space = space
         self.names: Sequence[int | str] | None = list(predicates) if isinstance(predicates, Mapping) else None
         """The ids that the subscriber gave them."""
-        self.predicates = list(predicates.values() if isinstance(predicates, Mapping) else predicates)
         self.on_slow = on_slow
         self.ids: list[int] = []
 
     @property
     def end_number(self) -> int:
         return self.first + len(self.predicates)
+
+    def has(self, number: int) -> bool:
+        return self.first <= number < self.end_number
 
     async def unsubscribe(self) -> None:
         await self._client.unsubscribe_many(self)
@@ -191,6 +212,7 @@ class Subscription(Inbox[EventBatch]):
         on_slow: str = "",
         durable: str = "",
     ) -> None:
+        check_predicate(predicate)
         super().__init__(client, deliver, batches)
         self.number = number
         self.space = space
@@ -201,6 +223,9 @@ class Subscription(Inbox[EventBatch]):
         """Its id in the network, which may be another after a reconnection."""
         self.narrowed: str | None = None
         """What the broker made of the predicate, if its rights allow less than was asked for."""
+
+    def has(self, number: int) -> bool:
+        return number == self.number
 
     async def change(self, predicate: str) -> None:
         """Asks for something else from now on; what matches both before and after is not lost."""
@@ -213,11 +238,16 @@ class Subscription(Inbox[EventBatch]):
         """Nothing more comes of it to this client. A durable one stays, and keeps what comes meanwhile."""
         await self.unsubscribe()
 
+    def drop(self) -> None:
+        """The program has lost it: it is left as soon as the event loop comes to it. Any thread may call this."""
+        self._client.drop(self)
+
 
 class Stream(Generic[T]):
-    """`async for` over a subscription of its own, which begins with the first event asked for and ends with the loop.
+    """`async for` over a subscription of its own, which begins with the first event asked for.
 
-    `async with client.events(...) as events:` subscribes at once, and unsubscribes for sure.
+    `async with client.events(...) as events:` subscribes at once, and unsubscribes at the end. Without it the subscription
+    ends when the program has dropped the stream, as it does by leaving its loop.
     """
 
     def __init__(self, begin: Callable[[], Awaitable[Subscription]]) -> None:
@@ -239,6 +269,10 @@ class Stream(Generic[T]):
         """What was given so far is done with. By itself that is so when the next is asked for; only durable ones care."""
         if self.subscription is not None:
             self.subscription.done()
+
+    def __del__(self) -> None:
+        if self.subscription is not None:
+            self.subscription.drop()
 
     async def __aenter__(self) -> Self:
         return await self.ready()

@@ -1,25 +1,30 @@
-"""The same client without async: an event loop in a thread of its own does the work.
+"""The same client without async: an event loop in a thread of its own does the work, and another thread calls the callbacks.
 
-Rule: every call returns, or raises, what the call of the same name of `Client` does.
+Rule: every call returns, or raises, what the call of the same name of `Client` does. Any thread may call, also a callback.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from concurrent.futures import Future
-from threading import Thread
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from threading import Thread, current_thread
+from typing import Any, Final, Literal, TypeVar, overload
 
+from contentcast.live.client.callbacks import Callbacks
 from contentcast.live.client.client import Advertised, Client
 from contentcast.live.client.connecting import connect
 from contentcast.live.client.durable import DurableSubscription, Place
 from contentcast.live.client.promises import OtherThreads, Promise
 from contentcast.live.client.publishing import Receipt
-from contentcast.live.client.subscribing import Stream, Subscription
+from contentcast.live.client.subscribing import Delivered, Stream, Subscription, Subscriptions
+from contentcast.live.errors import NotConnected
 from contentcast.model import ContentcastError, EventBatch, Space
 
 T = TypeVar("T")
+CALLED: Final = ("on_change", "on_missed")
+"""Functions of the program that a client calls, beside `deliver`."""
 
 
 class SyncSubscription:
@@ -43,10 +48,10 @@ class SyncSubscription:
         self._client.call(self.inside.change(predicate))
 
     def unsubscribe(self) -> None:
-        self._client.call(self.inside.unsubscribe())
+        self._client.end(self.inside.unsubscribe())
 
     def leave(self) -> None:
-        self._client.call(self.inside.leave())
+        self._client.end(self.inside.leave())
 
     @property
     def position(self) -> int:
@@ -68,6 +73,28 @@ class SyncSubscription:
         return self.inside
 
 
+class SyncSubscriptions(Iterator[Delivered]):
+    """Many as one; `for delivered in subscriptions` unless they were made with a callback."""
+
+    def __init__(self, client: SyncClient, inside: Subscriptions) -> None:
+        self._client = client
+        self.inside = inside
+
+    @property
+    def ids(self) -> list[int]:
+        return self.inside.ids
+
+    @property
+    def missed(self) -> int:
+        return self.inside.missed
+
+    def unsubscribe(self) -> None:
+        self._client.end(self.inside.unsubscribe())
+
+    def __next__(self) -> Delivered:
+        return self._client.next_of(self.inside)
+
+
 class SyncStream(Iterator[T]):
     """`for event in stream`; `subscription` is the one that it has for itself, and `next` does not wait for ever."""
 
@@ -75,19 +102,19 @@ class SyncStream(Iterator[T]):
         assert stream.subscription is not None
         self.subscription = SyncSubscription(client, stream.subscription)
         self._client, self._stream = client, stream
-        self._each = client.each(stream)
 
     def __next__(self) -> T:
-        return next(self._each)
+        return self._client.next_of(self._stream)
 
     def next(self, seconds: float) -> T | None:
         """What comes within this time; None if nothing does."""
-        found = _next_within(self._stream, seconds)
-        return self._client.call(found)
+        with suppress(StopIteration):
+            return self._client.next_of(self._stream, seconds)
+        return None
 
     def close(self) -> None:
         """The subscription ends; a durable one stays at the broker."""
-        self._client.leave(self._stream)
+        self._client.end(self._stream.aclose())
 
     def __enter__(self) -> SyncStream[T]:
         return self
@@ -97,35 +124,69 @@ class SyncStream(Iterator[T]):
 
 
 class SyncClient:
-    """Made by `connect_sync`. Callbacks run in the client's own thread."""
+    """Made by `connect_sync`. Callbacks run one after the other in a thread of their own, and may call the client."""
 
     def __init__(self, url: str | Iterable[str], **options: Any) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="contentcast client", daemon=True)
         self._thread.start()
+        self._callbacks = Callbacks(self._loop, self.call)
         try:
-            self._client: Client = self.call(_opened(url, options))
+            self.inside: Client = self.call(_opened(url, self._called(options)))
         except BaseException:
             self._end()
             raise
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Has it done in the client's event loop, and waits for it."""
+        if current_thread() is self._thread:
+            work.close()
+            raise ContentcastError("a coroutine of the client's own event loop cannot wait for the client: `connect` has async")
+        try:
+            waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise NotConnected("the client was closed") from None
+        try:
+            return waiting.result()
+        except CancelledError:
+            raise NotConnected("the client was closed") from None
+        except BaseException:  # Ctrl-C: nobody waits for it any more
+            waiting.cancel()
+            raise
+
+    def end(self, work: Coroutine[Any, Any, Any]) -> None:
+        """The end of something, which has ended anyway if the client has."""
+        if self._loop.is_running():
+            self.call(work)
+        else:
+            work.close()
+
+    def next_of(self, source: Stream[T] | Subscriptions, seconds: float | None = None) -> Any:
+        """The next of what comes. It is the end of that when the client has ended; with `seconds` None if nothing comes."""
+        try:
+            return self.call(_next(source, seconds))
+        except StopAsyncIteration:
+            raise StopIteration from None
+        except NotConnected:
+            if self._loop.is_running():
+                raise
+            raise StopIteration from None
 
     @property
     def name(self) -> str:
-        return self._client.name
+        return self.inside.name
 
     @property
     def broker(self) -> str:
-        return self._client.broker
+        return self.inside.broker
 
     @property
     def missed(self) -> int:
-        return self._client.missed
+        return self.inside.missed
 
     def declare(self, space: Space) -> Space:
-        return self.call(self._client.declare(space))
+        return self.call(self.inside.declare(space))
 
     def subscribe(
         self,
@@ -137,13 +198,27 @@ class SyncClient:
         **options: Any,
     ) -> SyncSubscription:
         """`options` as for `Client.subscribe`: on_slow, durable, after, acknowledge, on_missed."""
-        made = self.call(self._client.subscribe(space, predicate, deliver=deliver, batches=batches, **options))
-        return SyncSubscription(self, made)
+        taken = self._taken(deliver, one_by_one=not batches and not options.get("durable"))
+        batches = batches or not options.get("durable")
+        work = self.inside.subscribe(space, predicate, deliver=taken, batches=batches, **self._called(options))
+        return SyncSubscription(self, self.call(work))
+
+    def subscribe_many(
+        self,
+        space: str | Space,
+        predicates: Iterable[str] | Mapping[int | str, str],
+        *,
+        deliver: Callable[[Delivered], object] | None = None,
+        on_slow: str = "",
+    ) -> SyncSubscriptions:
+        taken = None if deliver is None else self._taken(deliver)
+        work = self.inside.subscribe_many(space, predicates, deliver=taken, on_slow=on_slow)
+        return SyncSubscriptions(self, self.call(work))
 
     def unsubscribe(self, subscription: SyncSubscription | str) -> None:
         """A text is the name of a durable subscription."""
         if isinstance(subscription, str):
-            self.call(self._client.unsubscribe(subscription))
+            self.call(self.inside.unsubscribe(subscription))
         else:
             subscription.unsubscribe()
 
@@ -162,63 +237,65 @@ class SyncClient:
     ) -> Receipt | Future[Receipt]:
         """As `Client.publish`; with `wait=False` a future of `concurrent.futures`."""
         if wait:
-            return self.call(self._client.publish(space, events, publisher=publisher, number=number))
-        return self.call(_promised(self._client.publish(space, events, wait=False, publisher=publisher, number=number)))
+            return self.call(self.inside.publish(space, events, publisher=publisher, number=number))
+        return self.call(_promised(self.inside.publish(space, events, wait=False, publisher=publisher, number=number)))
 
     def flush(self) -> None:
-        self.call(self._client.flush())
+        self.call(self.inside.flush())
 
     def advertise(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Advertised:
         """`options` on a LAN: quality, rate."""
-        return self.call(self._client.advertise(space, predicate, **options))
+        return self.call(self.inside.advertise(space, predicate, **options))
 
     def unadvertise(self, advertised: Advertised) -> None:
-        self.call(self._client.unadvertise(advertised))
+        self.call(self.inside.unadvertise(advertised))
 
     def events(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> SyncStream[dict[str, Any]]:
         """`for event in client.events("trades", "price < 120")`; subscribed before this returns."""
-        return self._iterate(self._client.events(space, predicate, **options))
+        return self._iterate(self.inside.events(space, predicate, **self._called(options)))
 
     def batches(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> SyncStream[EventBatch]:
-        return self._iterate(self._client.batches(space, predicate, **options))
+        return self._iterate(self.inside.batches(space, predicate, **self._called(options)))
 
     def _iterate(self, stream: Stream[T]) -> SyncStream[T]:
         self.call(stream.ready())
         return SyncStream(self, stream)
 
-    def each(self, stream: Stream[T]) -> Iterator[T]:
-        try:
-            while True:
-                try:
-                    yield self.call(_next(stream))
-                except StopAsyncIteration:
-                    return
-        finally:
-            self.leave(stream)
+    def _called(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The functions of the program among them are called in the thread of the callbacks."""
+        found = {each: options[each] for each in CALLED if callable(options.get(each))}
+        return {**options, **{each: self._callbacks.of(function) for each, function in found.items()}}
 
-    def leave(self, stream: Stream[Any]) -> None:
-        if self._loop.is_running():
-            self.call(stream.aclose())
+    def _taken(self, deliver: Callable[[Any], object], one_by_one: bool = False) -> Callable[[Any], object]:
+        """A whole batch is handed to the thread of the callbacks at once, although the callback is given event by event."""
+        if not callable(deliver):
+            return deliver
+        if one_by_one:
+            return lambda batch: self._callbacks.each(deliver, batch.to_dicts())
+        return lambda part: self._callbacks.one(deliver, part)
 
     def place(self, durable: str) -> Place:
-        return self.call(self._client.place(durable))
+        return self.call(self.inside.place(durable))
 
     def acknowledge(self, durable: str, upto: int) -> Place:
-        return self.call(self._client.acknowledge(durable, upto))
+        return self.call(self.inside.acknowledge(durable, upto))
 
     def space(self, name: str) -> Space:
-        return self.call(self._client.space(name))
+        return self.call(self.inside.space(name))
 
     def spaces(self) -> dict[str, Space]:
-        return self.call(self._client.spaces())
+        return self.call(self.inside.spaces())
 
     def ask(self, what: str, **document: Any) -> dict[str, Any]:
-        return self.call(self._client.ask(what, **document))
+        return self.call(self.inside.ask(what, **document))
 
     def close(self) -> None:
         self.__exit__(None)
 
     def _end(self) -> None:
+        self._callbacks.end()
+        with suppress(NotConnected):  # closed by another thread meanwhile
+            self.call(_cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -229,7 +306,7 @@ class SyncClient:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._loop.is_running():
             try:
-                self.call(self._client.__aexit__(kind))
+                self.call(self.inside.__aexit__(kind))
             finally:
                 self._end()
 
@@ -244,16 +321,22 @@ async def _promised(publishing: Coroutine[Any, Any, asyncio.Future[Receipt]]) ->
     return OtherThreads(promise)
 
 
-async def _next_within(stream: Stream[T], seconds: float) -> T | None:
+async def _next(source: Stream[T] | Subscriptions, seconds: float | None) -> Any:
+    if seconds is None:
+        return await source.__anext__()
     try:
         async with asyncio.timeout(seconds):
-            return await stream.__anext__()
+            return await source.__anext__()
     except TimeoutError:
         return None
 
 
-async def _next(stream: Stream[T]) -> T:
-    return await stream.__anext__()
+async def _cancel_all() -> None:
+    """What still waits, as the callback that has closed the client does."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 def connect_sync(url: str | Iterable[str] = "contentcast://127.0.0.1", **options: Any) -> SyncClient:
