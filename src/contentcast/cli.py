@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -111,10 +112,22 @@ app = typer.Typer(
 
 
 def main() -> None:
+    _open_standard_streams()
     try:
         app()
     except KeyboardInterrupt:  # before typer listens
         sys.exit(INTERRUPTED)
+
+
+def _open_standard_streams() -> None:
+    """Those that whoever started us has closed go to nowhere; else a socket takes their place, and is written to."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+            if getattr(sys, name) is None:
+                setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _show_version(wanted: bool) -> None:

@@ -6,6 +6,8 @@ Rule: a renewed certificate counts for connections that are made after a reload;
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +16,18 @@ from contentcast.live.links.connection import Connection
 from contentcast.live.settings.address import Address
 from contentcast.live.settings.tls import Tls
 from contentcast.model import ContentcastError
+
+
+def taken(reason: OSError) -> str:
+    """Why a socket cannot listen, in words that say what to do."""
+    match reason.errno:
+        case errno.EADDRINUSE:
+            return "another program listens there; take another port, 0 for a free one"
+        case errno.EADDRNOTAVAIL:
+            return "it is no address of this machine"
+        case int(number) if number > 0:
+            return os.strerror(number)
+    return reason.strerror or str(reason)
 
 
 class Listening:
@@ -33,7 +47,7 @@ class Listening:
             try:
                 server = await loop.create_server(make, address.host, address.port, ssl=context, backlog=1024)
             except OSError as reason:
-                raise ContentcastError(f"{address}: cannot listen there: {reason.strerror or reason}") from None
+                raise ContentcastError(f"{address}: cannot listen there: {taken(reason)}") from None
             self._servers.append(server)
             found.append(replace(address, port=server.sockets[0].getsockname()[1]))
         self.addresses = tuple(found)

@@ -119,7 +119,7 @@ async def test_what_can_never_work_is_refused_at_once() -> None:
             with pytest.raises(ContentcastError, match="a predicate is a text"):
                 await client.advertise("trades", wrong)  # type: ignore[arg-type]
             with pytest.raises(ContentcastError, match=r"a space is its name or a cc\.Space, got"):
-                await client.publish(wrong, {"issue": "IBM"})  # type: ignore[arg-type]
+                await client.publish(wrong, {"issue": "IBM"})  # type: ignore[call-overload]
             with pytest.raises(ContentcastError, match=r"a space is its name or a cc\.Space, got"):
                 await client.subscribe(wrong, deliver=print)  # type: ignore[arg-type]
         subscription = await client.subscribe("trades", deliver=print)

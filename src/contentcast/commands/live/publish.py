@@ -35,6 +35,8 @@ STDIN: Final = "-"
 TOLD: Final = 10
 """Of the events that are set aside, so many are told one by one."""
 TELL_EVERY_S: Final = 5.0
+DRAIN_S: Final = 3.0
+"""How long Ctrl-C waits until the broker has accepted what was sent."""
 PART: Final = 10_000
 NUMBERED_BYTES: Final = 8 * 2**20
 """What the events of one numbered batch take together at most.
@@ -131,30 +133,47 @@ async def _publish(
             look = f"contentcast space {' '.join(files)} --name {space} --out {made}"
             raise ContentcastError(f"{reason} (`{look}` makes one by looking; then --declare {made})") from None
         batches = _batches(files, known, rate, how) if sent is None else _numbered_batches(files, known, how)
-        async for batch in batches:
-            for each in batch.rejected:
-                if (rejected := rejected + 1) <= TOLD:
-                    typer.echo(f"contentcast: {each}", err=True)
-            if not len(batch):
-                continue
-            if dry_run:
-                async with Tracer(broker, **options) as tracer:
-                    await tracer.open()
-                    await _tell_outcomes(tracer, space, batch)
-                continue
-            if sent is None:
-                await client.publish(space, batch, wait=False)
-            else:
-                await client.publish(space, batch, wait=False, publisher=sent[0], number=sent[1])
-                sent = (sent[0], sent[1] + 1)
-            done += len(batch)
-            if rate:
-                await asyncio.sleep(max(0.0, begun + done / rate - time.monotonic()))
-            if time.monotonic() - told > TELL_EVERY_S:
-                told = time.monotonic()
-                typer.echo(f"contentcast: {counted(done, 'event')}, {done / (told - begun):,.0f}/s", err=True)
+        try:
+            async for batch in batches:
+                for each in batch.rejected:
+                    if (rejected := rejected + 1) <= TOLD:
+                        typer.echo(f"contentcast: {each}", err=True)
+                if not len(batch):
+                    continue
+                if dry_run:
+                    async with Tracer(broker, **options) as tracer:
+                        await tracer.open()
+                        await _tell_outcomes(tracer, space, batch)
+                    continue
+                if sent is None:
+                    await client.publish(space, batch, wait=False)
+                else:
+                    await client.publish(space, batch, wait=False, publisher=sent[0], number=sent[1])
+                    sent = (sent[0], sent[1] + 1)
+                done += len(batch)
+                if rate:
+                    await asyncio.sleep(max(0.0, begun + done / rate - time.monotonic()))
+                if time.monotonic() - told > TELL_EVERY_S:
+                    told = time.monotonic()
+                    typer.echo(f"contentcast: {counted(done, 'event')}, {done / (told - begun):,.0f}/s", err=True)
+        except asyncio.CancelledError:
+            if not dry_run:
+                await _tell_interrupted(client, done)
+            raise
         await client.flush()
     return done, rejected, time.monotonic() - begun
+
+
+async def _tell_interrupted(client: Any, done: int) -> None:
+    """Ctrl-C: how far it has come is said, so that one knows where to go on."""
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            await client.flush()
+    except (TimeoutError, ContentcastError) as reason:
+        why = "" if isinstance(reason, TimeoutError) else f": {reason}"
+        typer.echo(f"contentcast: interrupted; of {counted(done, 'event')} not all were accepted{why}", err=True)
+    else:
+        typer.echo(f"contentcast: interrupted; at least the first {counted(done, 'event')} were accepted", err=True)
 
 
 async def _batches(files: list[str], space: Any, rate: float, how: How) -> AsyncIterator[Any]:

@@ -38,6 +38,8 @@ LINK_HEADINGS = (
     "waiting\nbytes",
 )
 """In two lines, so that the columns fit a terminal of 80 columns."""
+WIDE = 160
+"""Columns where no terminal says how many it has."""
 
 
 def top(
@@ -83,6 +85,8 @@ async def _look(urls: list[str], every: float, once: bool, as_json: bool, option
                 await asyncio.sleep(every)
                 looks = await watcher.look()
         console = Console()
+        if not console.is_terminal:
+            console.width = WIDE
         if once:
             console.print(*(_shown(each, None, once) for each in looks), sep="\n")
             return
@@ -114,6 +118,13 @@ def _number(value: float | None, form: str = "{:g}") -> str:
     return "-" if value is None else form.format(value)
 
 
+def _name_of(what: str) -> Any:
+    """A column that is told whole, however narrow the terminal is: one must be able to copy a name."""
+    from rich.table import Column
+
+    return Column(what, no_wrap=True)
+
+
 def _picture(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> Any:
     from rich import box
     from rich.console import Group
@@ -124,7 +135,7 @@ def _picture(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> Any:
     def rate(*path: str) -> str:
         return _number(per_second(now, before, *path), "{:,.0f}")
 
-    head = Table("broker", "up s", "clients", "subscriptions", "published/s", "delivered/s", "missed", box=box.SIMPLE_HEAD)
+    head = Table(_name_of("broker"), "up s", "clients", "subs", "published/s", "delivered/s", "missed", box=box.SIMPLE_HEAD)
     head.add_row(
         now["broker"],
         f"{now['up_s']:,.0f}",
@@ -136,13 +147,14 @@ def _picture(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> Any:
     )
     parts: list[Any] = [head]
     if now["by_space"]:
-        spaces = Table("space", "published/s", "p50 ms", "p99 ms", "delivered/s", "p50 ms", "p99 ms", box=box.SIMPLE_HEAD)
+        spaces = Table(
+            _name_of("space"), "published/s", "p50 ms", "p99 ms", "delivered/s", "p50 ms", "p99 ms", box=box.SIMPLE_HEAD
+        )
         for name, space in now["by_space"].items():
             spaces.add_row(name, *(told for what in ("published", "delivered") for told in _passing(space.get(what, {}))))
         parts.append(spaces)
     if now["links"]:
-        links = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        links.add_column("link")
+        links = Table(_name_of("link"), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for heading in LINK_HEADINGS:
             links.add_column(heading, justify="right", no_wrap=True)
         for name, link in now["links"].items():
@@ -158,7 +170,7 @@ def _picture(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> Any:
         parts.append(links)
     slow = [each for each in now["clients"] if each["queued_bytes"] or each["missed"] or each["paused"]][:SLOWEST]
     if slow:
-        table = Table("slow client", "waiting bytes", "missed", "paused", box=box.SIMPLE_HEAD)
+        table = Table(_name_of("slow client"), "waiting bytes", "missed", "paused", box=box.SIMPLE_HEAD)
         for each in slow:
             table.add_row(each["name"], f"{each['queued_bytes']:,}", f"{each['missed']:,}", "yes" if each["paused"] else "")
         parts.append(table)

@@ -19,6 +19,14 @@ _WORDS: Final = (
         re.compile(r"; rename one: subscriptions\.withColumnRenamed\(.*\), or pick with columns="),
         lambda found: "; rename one of them",
     ),
+    (
+        re.compile(r"; client\.declare\(space\) declares one"),
+        lambda found: '; `subscribe` and `publish` declare one with --declare "NAME KIND, NAME KIND"',
+    ),
+    (
+        re.compile(r"; the authority that signed it must be given"),
+        lambda found: "; give the authority that signed it: --authority",
+    ),
     (re.compile(r"\(largest_part=True, --largest-part\)"), lambda found: "(--largest-part)"),
 )
 

@@ -92,7 +92,8 @@ class SyncSubscriptions(Iterator[Delivered]):
         self._client.end(self.inside.unsubscribe())
 
     def __next__(self) -> Delivered:
-        return self._client.next_of(self.inside)
+        found: Delivered = self._client.next_of(self.inside)
+        return found
 
 
 class SyncStream(Iterator[T]):
@@ -104,13 +105,15 @@ class SyncStream(Iterator[T]):
         self._client, self._stream = client, stream
 
     def __next__(self) -> T:
-        return self._client.next_of(self._stream)
+        found: T = self._client.next_of(self._stream)
+        return found
 
     def next(self, seconds: float) -> T | None:
         """What comes within this time; None if nothing does."""
+        found: T | None = None
         with suppress(StopIteration):
-            return self._client.next_of(self._stream, seconds)
-        return None
+            found = self._client.next_of(self._stream, seconds)
+        return found
 
     def close(self) -> None:
         """The subscription ends; a durable one stays at the broker."""

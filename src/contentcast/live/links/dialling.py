@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
 import ssl
 from collections.abc import Callable
@@ -49,6 +50,20 @@ async def dial(address: Address, make: Callable[[], Connection], tls: ssl.SSLCon
     except TimeoutError:
         raise TimeoutError(f"{address} does not answer within {DIAL_TIMEOUT_S:g} s") from None
     return connection
+
+
+def fault(reason: Exception) -> str:
+    """Why nobody was reached, in words that say what to do."""
+    match reason:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted: {reason.verify_message}; the authority that signed it must be given"
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER"):
+            return "it does not speak TLS; an address without TLS begins with contentcast://"
+        case OSError(errno=int(number)) if number > 0 and not isinstance(reason, ssl.SSLError):
+            return os.strerror(number)
+        case OSError():
+            return reason.strerror or str(reason)
+    return str(reason)
 
 
 def rounded_s(seconds: float) -> float:

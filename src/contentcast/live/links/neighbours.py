@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from contentcast.live.links.connection import Connection
-from contentcast.live.links.dialling import FIRST_DELAY_S, BackOff, dial, rounded_s
+from contentcast.live.links.dialling import FIRST_DELAY_S, BackOff, dial, fault, rounded_s
 from contentcast.live.looking.witness import Witness
 from contentcast.live.serving.space_news import SpaceNews
 from contentcast.live.settings.address import Address, AddressError, read_address
@@ -131,7 +131,7 @@ class Neighbours:
                     there = await self._call(address, is_link=True)
                     self.dialled[address] = f"linked to {there.name}" if there else "refused"
                 except OSError as reason:
-                    self._complain(address, f"{reason}")
+                    self._complain(address, fault(reason))
                 except Refusal as reason:
                     self._complain(address, f"refused: {reason}")
             if there is not None:
@@ -189,7 +189,7 @@ class Neighbours:
             try:
                 names.append(await self.ask_name(address))
             except (OSError, Refusal) as reason:
-                self._host.note("not joined through", address=str(address), reason=str(reason))
+                self._host.note("not joined through", address=str(address), reason=fault(reason))
         if addresses and not names:
             raise ContentcastError(f"none of {', '.join(map(str, addresses))} answers; start one of them first")
         return tuple(names)
@@ -359,7 +359,7 @@ class Neighbours:
                 await self._call(read_address(text), is_link=False)
                 break
             except (OSError, Refusal) as reason:
-                self._host.note("direct connection not made", to=broker, address=text, reason=str(reason))
+                self._host.note("direct connection not made", to=broker, address=text, reason=fault(reason))
         self.lost_messages += len(self._waiting.pop(broker, ()))
 
     # --- heartbeats

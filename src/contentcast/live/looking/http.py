@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from contentcast.live.listening import taken
 from contentcast.live.looking.inspection import state
 from contentcast.live.settings.address import read_http
 from contentcast.model import ContentcastError
@@ -110,6 +111,6 @@ async def serve_http(broker: Broker, where: str) -> Http:
         await web.TCPSite(runner, address.host, address.port).start()
     except OSError as reason:
         await runner.cleanup()
-        raise ContentcastError(f"http {where}: {reason.strerror or reason}") from None
+        raise ContentcastError(f"http {where}: cannot listen there: {taken(reason)}") from None
     bound = runner.addresses[0]
     return Http(runner, f"http://{bound[0]}:{bound[1]}")
