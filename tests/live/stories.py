@@ -147,7 +147,7 @@ class Process:
         return line
 
     async def ended(self) -> int:
-        await until(lambda: self.running.poll() is not None)
+        await until(lambda: self.running.poll() is not None, LIMIT_S)
         return int(self.running.returncode)
 
     def signal(self, number: int = signal.SIGTERM) -> None:

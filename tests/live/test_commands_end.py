@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 import contentcast as cc
 from contentcast.commands.shared.option_words import as_options
@@ -19,6 +20,7 @@ from contentcast.live.errors import NotConnected
 from contentcast.live.looking.log import Silent
 from contentcast.live.settings.address import read_address
 from contentcast.live.settings.config import BrokerConfig
+from contentcast.live.settings.tls import Tls
 from contentcast.model import ContentcastError
 from tests.live.stories import Net, Process, long_story, story, until
 
@@ -99,6 +101,27 @@ async def test_a_broker_without_tls_is_told_apart_from_none() -> None:
         ) as told:
             await cc.connect(str(broker.addresses[0]).replace("contentcast:", "contentcasts:"))
         assert "starts one" not in str(told.value)
+
+
+@story
+async def test_what_stands_against_tls_is_told_with_a_way_out(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    made = authority.issue_cert("127.0.0.1")
+    made.cert_chain_pems[0].write_to_path(tmp_path / "a.pem")
+    made.private_key_pem.write_to_path(tmp_path / "a.key")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    trusted = {"authority": str(tmp_path / "ca.pem")}
+    async with Net() as net:
+        tls = Tls(tmp_path / "a.pem", tmp_path / "a.key")
+        broker = await net.broker("a", listen=(read_address("contentcasts://127.0.0.1:0"),), tls=tls)
+        url = str(broker.addresses[0])
+        for address, options, complaint in (
+            (url, {}, "its certificate is not trusted: .*; the authority that signed it must be given"),
+            (url.replace("127.0.0.1", "localhost"), trusted, "not valid for 'localhost'; take an address that stands in it"),
+            (url.replace("contentcasts", "contentcast"), {}, "if it wants TLS, its address begins with contentcasts://"),
+        ):
+            with pytest.raises(NotConnected, match=complaint):
+                await cc.connect(address, **options)
 
 
 @story

@@ -85,6 +85,8 @@ class Conversation(ABC):
         """The name of the broker that it is connected to."""
         self.reconnections = 0
         self._addresses = addresses
+        self._asked = addresses[0]
+        """Where it is connected to, or tries to."""
         self._token, self._key = token, secrets.token_hex(16)
         self._tls = tls
         self._reconnect = reconnect
@@ -188,6 +190,7 @@ class Conversation(ABC):
     async def _greet(self, address: Address) -> Connection:
         self._gone = asyncio.Event()
         self._is_refused = False
+        self._asked = address
         self._welcome = self._loop.create_future()
 
         def make() -> Connection:
@@ -345,7 +348,8 @@ class Conversation(ABC):
         if connection is not self._current:
             return  # another one was made meanwhile
         if self._welcome is not None and not self._welcome.done():
-            self._welcome.set_exception(ConnectionError(reason))
+            tls = "" if self._asked.secure else "; if it wants TLS, its address begins with contentcasts://"
+            self._welcome.set_exception(ConnectionError(f"{reason} before it said who it is{tls}"))
         self._gone.set()
 
     def _hear(self, connection: Connection, message: Message) -> None:

@@ -22,6 +22,8 @@ from contentcast.live.settings.address import Address
 FIRST_WAIT_S: Final = 0.1
 LONGEST_WAIT_S: Final = 5.0
 DIAL_TIMEOUT_S: Final = 3.0
+OTHER_NAME: Final = (62, 64)
+"""OpenSSL's numbers for a host and an IP address that do not stand in a certificate."""
 FIRST_DELAY_S: Final = 0.001
 """What a link is taken to need before its first heartbeat is back, and the least that is told."""
 
@@ -55,6 +57,8 @@ async def dial(address: Address, make: Callable[[], Connection], tls: ssl.SSLCon
 def fault(reason: Exception) -> str:
     """Why nobody was reached, in words that say what to do."""
     match reason:
+        case ssl.SSLCertVerificationError(verify_code=code) if code in OTHER_NAME:
+            return f"its certificate is another one's: {reason.verify_message.rstrip('.')}; take an address that stands in it"
         case ssl.SSLCertVerificationError():
             return f"its certificate is not trusted: {reason.verify_message}; the authority that signed it must be given"
         case ssl.SSLError(reason="WRONG_VERSION_NUMBER"):
