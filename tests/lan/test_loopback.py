@@ -91,6 +91,18 @@ def test_without_async_advertisements_have_a_quality_and_a_rate_too() -> None:
         client.unadvertise(advertised)
 
 
+def test_a_stream_that_the_program_has_dropped_ends_its_subscription() -> None:
+    async def story(lan: Lan) -> None:
+        client = await lan.client()
+        stream = client.events("trades")
+        await stream.ready()
+        assert client._subscriptions
+        del stream
+        await client.until(lambda: not client._subscriptions)
+
+    run(story)
+
+
 def test_an_event_that_does_not_fit_is_refused_alone() -> None:
     async def story(lan: Lan) -> None:
         publisher, reader = await lan.client(), await lan.client()

@@ -22,7 +22,7 @@ from contentcast.live.broker import Broker
 from contentcast.live.looking.log import Silent
 from contentcast.live.settings.address import read_address
 from contentcast.live.settings.config import EXAMPLE, BrokerConfig, read_broker_config
-from tests.live.stories import Net, Process, story, until
+from tests.live.stories import Net, Process, long_story, story, until
 
 DECLARE = "issue string, price float"
 
@@ -189,7 +189,7 @@ def test_what_is_wrong_in_a_config_is_said_with_its_file(text: str, complaint: s
 
 
 def test_a_network_file_goes_up_and_down(start: Any, tmp_path: Path) -> None:
-    @story
+    @long_story
     async def told() -> None:
         (tmp_path / "lab.edges").write_text("a b\nb c\n")
         up = start("network", "up", str(tmp_path / "lab.edges"), "--json")

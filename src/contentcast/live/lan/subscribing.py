@@ -13,6 +13,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from contentcast.model import EventBatch, Predicate
@@ -47,6 +48,7 @@ class LanSubscription:
         self.gaps = 0
         """Messages that a publisher sent reliably and no longer had when they were asked for again."""
         self._client = client
+        self._loop = asyncio.get_running_loop()
         self._predicate = predicate
         self._call = deliver
         self._on_missed = on_missed
@@ -63,6 +65,11 @@ class LanSubscription:
     async def leave(self) -> None:
         """Only a durable subscription stays when its client leaves it."""
         await self.unsubscribe()
+
+    def drop(self) -> None:
+        """The program has lost it: it ends as soon as the event loop comes to it. Any thread may call this."""
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(lambda: None if self._ended else asyncio.ensure_future(self.leave()))
 
     # --- from the server
 
