@@ -17,6 +17,7 @@ from contentcast.live.lan.watching import watch
 from contentcast.model import Attribute, EventBatch, Space
 from contentcast.routing.multicast import Group, MappingSpecification, Row
 from tests.lan.loopback import TRADES, Lan, heard, members, run, trades
+from tests.live.stories import until
 
 
 def test_three_programs_and_no_broker() -> None:
@@ -86,7 +87,7 @@ def test_without_async_advertisements_have_a_quality_and_a_rate_too() -> None:
         advertised = client.advertise("trades", "price < 100", quality="reliable", rate=1e6)
         subscribed = client.subscribe("trades", "price < 10", deliver=got.append)
         client.publish("trades", trades(20))
-        assert len(got) == 10
+        asyncio.run(until(lambda: len(got) == 10))  # callbacks have a thread of their own
         client.unsubscribe(subscribed)
         client.unadvertise(advertised)
 
