@@ -110,6 +110,22 @@ async def test_a_node_of_the_overlay_needs_nothing_but_an_address() -> None:
         assert not any(each.neighbours.links for each in net.brokers.values())
 
 
+@story
+async def test_a_node_that_is_gone_is_one_line_in_the_log() -> None:
+    """The others of an overlay ask for it twice a second, for it may come back; each wrote a line every time."""
+    async with Net() as net:
+        a = await net.broker("a", protocol=WHISPER)
+        b = await net.broker("b", protocol=WHISPER, join=a.addresses)
+        await until(lambda: came(a) == ["b"])
+        await b.stop()
+        await until(lambda: not a.neighbours.directs)
+        for number in range(1, 4):
+            whisper(a, "b")
+            await until(lambda number=number: a.neighbours.lost_messages == number)
+        assert isinstance(a.log, Silent)
+        assert [what for what, _ in a.log.notes].count("direct connection not made") == 1
+
+
 def test_joining_is_for_protocols_without_fixed_links() -> None:
     with pytest.raises(cc.ContentcastError, match="say --neighbour for each"):
         BrokerConfig(join=(read_address("127.0.0.1:7411"),)).check()

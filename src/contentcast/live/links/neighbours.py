@@ -102,6 +102,8 @@ class Neighbours:
         self._tasks: dict[Address, asyncio.Task[None]] = {}
         self._waiting: dict[str, deque[Message]] = {}
         self._direct_tasks: set[asyncio.Task[None]] = set()
+        self._out_of_reach: set[str] = set()
+        """Brokers that did not answer the last time; the log has said so."""
         self._checked_at = 0.0
         self._frames: dict[int, tuple[Message, bytes]] = {}
         """Messages that were encoded in this turn: several links get the same."""
@@ -260,6 +262,7 @@ class Neighbours:
         peer.connection.most_bytes = self.limits.link_message_bytes
         peer.connection.watch()
         table[peer.name] = peer
+        self._out_of_reach.discard(peer.name)
         peer.connection.send(Addresses(dict(self.addresses)))
         if peer.is_link:
             self._host.link_up(peer.name, peer.delay_s)
@@ -359,7 +362,10 @@ class Neighbours:
                 await self._call(read_address(text), is_link=False)
                 break
             except (OSError, Refusal) as reason:
-                self._host.note("direct connection not made", to=broker, address=text, reason=fault(reason))
+                if broker not in self._out_of_reach:
+                    self._host.note("direct connection not made", to=broker, address=text, reason=fault(reason))
+        else:
+            self._out_of_reach.add(broker)
         self.lost_messages += len(self._waiting.pop(broker, ()))
 
     # --- heartbeats
