@@ -30,8 +30,8 @@ PASSED_BY_JOINERS: Final = 8
 
 
 class Casting:
-    def __init__(self, chord: ChordNode, copying: Copying, post: Post, bits: int) -> None:
-        self.chord, self.copying, self.post, self.bits = chord, copying, post, bits
+    def __init__(self, chord: ChordNode, copying: Copying, post: Post) -> None:
+        self.chord, self.copying, self.post, self.bits = chord, copying, post, chord.bits
 
     def cast(
         self, message: Message, targets: Targets, now: float, hops: int = 0, background: bool = False

@@ -57,6 +57,10 @@ class KeyMapping:
         if not 1 <= self.bits <= BITS:
             raise ContentcastError(f"keys have 1 to {BITS} bits, got {self.bits}")
 
+    def on_ring(self, keys: Keys) -> Keys:
+        """Nodes always stand at keys of 64 bits, so that no two stand at one place."""
+        return keys << np.uint64(BITS - self.bits)
+
     def in_space(self, space: Space) -> SpaceMapping:
         learnt = {name: tuple(cuts) for name, cuts in self.learnt.get(space.name, {}).items() if name in space}
         scales = scales_of(space, cells=self.cells, learnt=learnt)

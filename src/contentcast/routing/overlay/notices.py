@@ -43,9 +43,8 @@ class Flushed(NamedTuple):
 
 
 class Buffer:
-    def __init__(self, collected: bool, bits: int) -> None:
+    def __init__(self, collected: bool) -> None:
         self._collected = collected
-        self._bits = bits
         self._waiting: list[Notice] = []
 
     def __len__(self) -> int:
@@ -68,8 +67,8 @@ class Buffer:
     def _towards(self, member: Member, notice: Notice) -> str:
         if not self._collected or not member.successors or between(notice.middle, *member.arc):
             return notice.broker
-        ahead = distance(member.me.key, notice.middle, self._bits)
-        behind = distance(notice.middle, member.me.key, self._bits)
+        ahead = distance(member.me.key, notice.middle)
+        behind = distance(notice.middle, member.me.key)
         return member.successor.name if ahead <= behind else member.predecessor.name
 
 

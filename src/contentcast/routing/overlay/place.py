@@ -96,21 +96,20 @@ class Place:
     ) -> None:
         self.broker = broker
         self.setup = setup
-        self.bits = bits
         self.versions = Versions(broker, setup.incarnation)
         self.spaces = SpaceRegister(broker, self.versions)
         self.local = Local(broker, self.spaces, setup)
         self.publishing = Publishing(broker, setup)
-        self.chord = ChordNode(broker, bits=bits, length=successors, suspect_after_s=suspect_after_s)
+        self.chord = ChordNode(broker, length=successors, suspect_after_s=suspect_after_s)
         self.remapping = Remapping(KeyMapping(mapping, bits, cells), given=setup.cuts)
         self.ranges = self.remapping.ranges()
-        self.store = Store(self.spaces, bits, count_steps=setup.count_steps)
+        self.store = Store(self.spaces, count_steps=setup.count_steps)
         self.copying = Copying(self.chord, self.store, copies)
         self.post = Post(setup.incarnation)
-        self.casting = Casting(self.chord, self.copying, self.post, bits)
-        self.rendezvous = Rendezvous(self.spaces, self.store, self.chord, bits)
+        self.casting = Casting(self.chord, self.copying, self.post)
+        self.rendezvous = Rendezvous(self.spaces, self.store, self.chord)
         self._notify = notify
-        self._buffer = Buffer(notify == "collected", bits)
+        self._buffer = Buffer(notify == "collected")
         self._buffer_s = buffer_s
         self._renew_s = renew_s
         self._stabilise_s = stabilise_s
@@ -154,7 +153,7 @@ class Place:
         made = copy(self)
         made.publishing = Publishing(self.broker, self.setup)
         made.post = Post(self.setup.incarnation)
-        made.casting = Casting(self.chord, self.copying, made.post, self.bits)
+        made.casting = Casting(self.chord, self.copying, made.post)
         made._delivered = Seen()
         made._notify, made._learn_s = "at-once", 0.0
         return made
@@ -304,9 +303,7 @@ class Place:
         if self._learn_s:
             self.remapping.observe(events)
         effects: list[Effect] = list(self.local.serve(events))
-        (mapping, *_) = self.ranges.in_space(events.space)
-        rows, keys = mapping.event_keys(events)
-        return [*effects, *self._cast(publish, Targets(keys, keys, rows), now)]
+        return [*effects, *self._cast(publish, self.ranges.of_events(events), now)]
 
     def _match(self, publish: Publish, now: float) -> list[Effect]:
         effects, wanted = self.rendezvous.match(publish)

@@ -21,8 +21,8 @@ from contentcast.wire import Publish
 
 
 class Rendezvous:
-    def __init__(self, spaces: SpaceRegister, store: Store, chord: ChordNode, bits: int) -> None:
-        self.spaces, self.store, self.chord, self.bits = spaces, store, chord, bits
+    def __init__(self, spaces: SpaceRegister, store: Store, chord: ChordNode) -> None:
+        self.spaces, self.store, self.chord = spaces, store, chord
 
     def match(self, publish: Publish) -> tuple[list[Effect], list[tuple[str, int, Publish]]]:
         """What matching cost, and each broker with one of its subscriptions that match and the events that its clients want."""
@@ -47,6 +47,6 @@ class Rendezvous:
         lows, highs = self.store.ranges_of(broker, number)
         if not len(lows):
             return self.chord.me.key
-        mine = Targets(lows, highs, np.arange(len(lows))).on(self.chord.member.arc, self.bits)
+        mine = Targets(lows, highs, np.arange(len(lows))).on(self.chord.member.arc, self.chord.bits)
         at = int(mine.rows[0]) if len(mine) else 0
         return int(lows[at]) + (int(highs[at]) - int(lows[at])) // 2

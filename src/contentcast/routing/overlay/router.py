@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
+from math import inf
 from typing import Any, ClassVar, Final, Self
 
 from contentcast.model import ContentcastError
@@ -33,14 +34,17 @@ from contentcast.wire.overlay import Between
 
 STABILISE_EVERY_S: Final = 0.5
 RENEW_EVERY_S: Final = 10.0
+LEAST_SUCCESSORS: Final = 2
+"""With one, the ring is torn by the first crash."""
 
 
 class Overlay:
     """`mapping`: attribute-split, key-space-split or selective-attribute. `notify`: at-once, buffered or collected.
 
-    `points`: places on the ring; `bits` of a key; `cells` of discretization (0: none); `successors`: length of the successor
-    list; `copies`: successors that hold copies; `renew_s`: how often subscriptions are renewed; `learn_s`: how often the node
-    that covers key 0 looks whether the values it has seen call for another mapping (0: never).
+    `points`: places on the ring; `bits` of the keys that SK and EK give (nodes stand at 64); `cells` of discretization (0:
+    none); `successors`: length of the successor list; `copies`: successors that hold copies; `renew_s`: how often
+    subscriptions are renewed; `learn_s`: how often the node that covers key 0 looks whether the values it has seen call for
+    another mapping (0: never).
     """
 
     needs_links: ClassVar = False
@@ -64,8 +68,22 @@ class Overlay:
         suspect_after_s: float = SUSPECT_AFTER_S,
         learn_s: float = 0.0,
     ) -> None:
-        if copies < 1:
-            raise ContentcastError(f"overlay keeps at least one copy, got {copies}")
+        if not 1 <= bits <= BITS:
+            raise ContentcastError(f"keys have 1 to {BITS} bits, got {bits}")
+        if successors < LEAST_SUCCESSORS:
+            raise ContentcastError(f"a node of the ring knows at least {LEAST_SUCCESSORS} successors, got {successors}")
+        if not 1 <= copies <= successors:
+            raise ContentcastError(
+                f"overlay keeps 1 to {successors} copies, since it has {successors} successors, got {copies}"
+            )
+        if cells < 0:
+            raise ContentcastError(f"overlay: cells is 0 or more, got {cells}")
+        for name, period_s in (("stabilise_s", stabilise_s), ("renew_s", renew_s), ("suspect_after_s", suspect_after_s)):
+            if not 0 < period_s < inf:
+                raise ContentcastError(f"overlay: {name} is more than 0, got {period_s:g}")
+        for name, period_s in (("buffer_s", buffer_s), ("learn_s", learn_s)):
+            if not 0 <= period_s < inf:
+                raise ContentcastError(f"overlay: {name} is 0 or more, got {period_s:g}")
         if points < 1:
             raise ContentcastError(f"a broker has at least one place on the ring, got {points}")
         if points > 1 and BEHIND_NAME in broker:

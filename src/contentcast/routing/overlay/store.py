@@ -5,8 +5,8 @@
 
 A node and its successors compare digests of the node's arc and send each other what is missing. By that one mechanism a joiner
 takes over its arc, a crash is covered by the copies, and two rings that were parted hold what both have heard.
-Rule: of one broker only the latest life counts, and of one subscription the latest version. A copy never lives longer than what
-it was copied from.
+Rule: of one broker only the latest life counts, and of one subscription the latest version, as long as anything of it is
+remembered. A copy never lives longer than what it was copied from.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from contentcast.model import Space, SubscriptionBatch
+from contentcast.model import EventBatch, Space, SubscriptionBatch
 from contentcast.routing.audience import Audience, Change
 from contentcast.routing.audience.audiences import Audiences
-from contentcast.routing.chord.keys import BITS, Keys, within
+from contentcast.routing.chord.keys import Keys, within
+from contentcast.routing.chord.mcast import Targets
 from contentcast.routing.overlay.mappings import KeyMapping, SpaceMapping
 from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.wire.overlay import Stored
@@ -57,7 +58,7 @@ def _print(key: EntryKey, version: int) -> int:
 
 
 class Ranges:
-    """SK of many subscriptions, for one or several mappings that hold at the same time."""
+    """Where on the ring many subscriptions and events go, by one or several mappings that hold at the same time."""
 
     def __init__(self, mappings: Iterable[KeyMapping]) -> None:
         self.mappings = tuple(mappings)
@@ -71,16 +72,25 @@ class Ranges:
 
     def of(self, batch: SubscriptionBatch) -> tuple[Keys, Keys, Ints]:
         """Lows, highs and rows, in the order of the rows."""
-        parts = [each.subscription_keys(batch.table) for each in self.in_space(batch.space)]
+        parts = []
+        for each in self.in_space(batch.space):
+            keys, on_ring = each.subscription_keys(batch.table), each.mapping.on_ring
+            parts.append(Targets(on_ring(keys.lows), on_ring(keys.highs), keys.rows))
         rows = np.concatenate([each.rows for each in parts])
         order = np.argsort(rows, kind="stable")
         lows, highs = np.concatenate([each.lows for each in parts]), np.concatenate([each.highs for each in parts])
         return lows[order], highs[order], rows[order]
 
+    def of_events(self, events: EventBatch) -> Targets:
+        """EK by the first mapping: each key with the row of its event."""
+        (mapping, *_) = self.in_space(events.space)
+        rows, keys = mapping.event_keys(events)
+        keys = mapping.mapping.on_ring(keys)
+        return Targets(keys, keys, rows)
+
 
 class Store:
-    def __init__(self, spaces: SpaceRegister, bits: int = BITS, *, count_steps: bool = True) -> None:
-        self.bits = bits
+    def __init__(self, spaces: SpaceRegister, *, count_steps: bool = True) -> None:
         self.entries: dict[EntryKey, Entry] = {}
         self._latest: dict[str, int] = {}
         self._of_broker: dict[str, set[EntryKey]] = {}
@@ -115,11 +125,13 @@ class Store:
         news = False
         if stored.incarnation > latest:
             self._forget(stored.broker)
-            self._latest[stored.broker] = stored.incarnation
+        self._latest[stored.broker] = stored.incarnation
         expires = now + stored.lifetime_s
         news |= self._adopt_ended(stored, expires)
         if stored.batch is not None:
             news |= self._adopt_batch(stored, stored.batch, ranges, expires)
+        if stored.broker not in self._of_broker:
+            del self._latest[stored.broker]  # it told nothing, so there is nothing that could expire
         return news
 
     def _adopt_batch(self, stored: Stored, batch: SubscriptionBatch, ranges: Ranges, expires: float) -> bool:
@@ -195,7 +207,11 @@ class Store:
                 self._digests.clear()
             if entry.expires + keep_s <= now:
                 del self.entries[key]
-                self._of_broker[key.broker].discard(key)
+                mine = self._of_broker[key.broker]
+                mine.discard(key)
+                if not mine:
+                    # Its lives may begin anew: in memory they are numbered by the clock, on a disk they are counted.
+                    del self._of_broker[key.broker], self._latest[key.broker]
         for broker, ids in over.items():
             self._audiences.note(Change(broker, tuple(ids), None))
 
@@ -224,7 +240,7 @@ class Store:
 
     def _touching(self, arc: tuple[int, int]) -> Ints:
         lows, highs, which, _, _ = self._flattened()
-        return np.unique(which[within(lows, highs, arc, self.bits)])
+        return np.unique(which[within(lows, highs, arc)])
 
     def digest(self, arc: tuple[int, int]) -> int:
         found = self._digests.get(arc)

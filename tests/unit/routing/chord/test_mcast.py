@@ -31,6 +31,9 @@ def test_every_node_of_the_range_gets_it_once_and_nobody_twice(seed: int) -> Non
     if high - low <= 200:
         aggressive = ring.aggressive(sender, [(low, high)])
         assert sorted(aggressive.reached) == sorted(wanted)
+        assert aggressive.hops <= 2 * log2(count) + 2
+        others = sum(ring.owner(key) != sender for key in range(low, high + 1))
+        assert others <= aggressive.messages <= others * aggressive.hops  # a message for each key, not for each node
 
 
 def test_what_mcast_saves() -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from contentcast.catalog import make_router
+from contentcast.catalog import make_router, options_of, protocol
 from contentcast.language import parse_predicate
 from contentcast.model import Attribute, ContentcastError, EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.network.topology import Topology
 from contentcast.routing.chord.keys import distance, key_of
 from contentcast.routing.contract import Published, SendTo, SetTimer, Subscribed, Unsubscribed
-from contentcast.routing.overlay.mappings import MAPPINGS
+from contentcast.routing.overlay.mappings import MAPPINGS, KeyMapping
 from contentcast.routing.overlay.post import Post
 from contentcast.routing.overlay.router import places_of
+from contentcast.routing.overlay.store import Ranges, Store
+from contentcast.routing.parts.spaces import SpaceRegister
+from contentcast.routing.parts.versions import Versions
 from contentcast.routing.setup import Setup
 from contentcast.simulation.world import World
 from contentcast.wire.chord import Ask
+from contentcast.wire.overlay import Stored
 
 SPACE = Space("trades", issue="string", price=Attribute("int", low=0, high=999), volume="int")
 NODES = [f"n{number}" for number in range(8)]
@@ -107,6 +115,18 @@ def test_discretization_and_short_keys_deliver_the_same() -> None:
     publish(world, "n0", 100)
     world.run()
     assert got(world, 100) == EXPECTED
+
+
+def test_nodes_stand_apart_whatever_the_length_of_keys() -> None:
+    """With keys of 4 bits n1 and n2 would have stood at one place, and an event that was published at n2 found nobody."""
+    world = ready(a_world(bits=4))
+    assert key_of("n1", 4) == key_of("n2", 4)
+    for number, node in enumerate(NODES, 1):
+        publish(world, node, 100 * number)
+    world.run()
+    for number in range(1, len(NODES) + 1):
+        mine = sorted((who, event % 100) for who, event in world.delivered if event // 100 == number)
+        assert mine == EXPECTED, NODES[number - 1]
 
 
 @pytest.mark.parametrize("crashed", ["n0", "n5", "n6", "n7"])
@@ -230,3 +250,47 @@ def test_an_unknown_way_to_notify_is_refused_with_those_there_are() -> None:
         a_world(notify="later")
     with pytest.raises(ContentcastError, match="selective-attribute"):
         a_world(mapping="hash")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("bits", 65, "keys have 1 to 64 bits, got 65"),
+        ("cells", -1, "cells is 0 or more, got -1"),
+        ("successors", 1, "at least 2 successors, got 1"),
+        ("copies", 5, "1 to 4 copies, since it has 4 successors, got 5"),
+        ("stabilise_s", 0.0, "stabilise_s is more than 0, got 0"),
+        ("renew_s", -1.0, "renew_s is more than 0, got -1"),
+        ("suspect_after_s", float("inf"), "suspect_after_s is more than 0, got inf"),
+        ("buffer_s", -1.0, "buffer_s is 0 or more, got -1"),
+        ("learn_s", -1.0, "learn_s is 0 or more, got -1"),
+    ],
+)
+def test_an_option_that_would_not_work_is_refused(option: str, value: float, reason: str) -> None:
+    """A simulation with stabilise_s=0 never came to its second instant, and 65 bits were an exception of Python's."""
+    with pytest.raises(ContentcastError, match=reason):
+        a_world(**{option: value})
+
+
+def test_the_page_has_all_options_with_their_defaults() -> None:
+    page = (Path(__file__).parents[4] / "docs/protocols/overlay.md").read_text()
+    told = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", page, re.MULTILINE))
+    assert told == {name: str(default) for name, default in options_of(protocol("overlay")).items()}
+
+
+def test_the_lives_of_a_broker_may_begin_anew_when_nothing_of_it_is_left() -> None:
+    """It was in memory first, where lives are numbered by the clock, and got a disk, where they are counted."""
+    store = Store(SpaceRegister("n0", Versions("n0", 1)))
+    ranges = Ranges([KeyMapping()])
+    batch = SubscriptionBatch.of([Subscription(7, parse_predicate(SPACE, "price < 10"), "n1/client")])
+    one, none = np.array([1], np.int64), np.empty(0, np.int64)
+
+    def told(life: int) -> Stored:
+        return Stored("n1", life, 35.0, batch, one, none, none)
+
+    assert store.adopt(told(120_000_000), ranges, now=0.0)
+    assert not store.adopt(told(1), ranges, now=1.0)
+    for now in (36.0, 72.0):
+        store.expire(now, keep_s=35.0)
+    assert store.adopt(told(1), ranges, now=73.0)
+    assert store.living() == [("n1", 1, 7)]
