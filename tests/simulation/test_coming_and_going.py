@@ -11,6 +11,7 @@ KEPT = {
     5: "a node that had just restarted took events for its own and held no subscriptions",
     32: "an arc grew over that of a dead node whose subscriptions the newcomer had never heard of",
     208: "copies expired while their originals were renewed",
+    1021: "a node came back a thousandth of a second after it had begun to leave, and the story broke off",
     240: "two that joined at the same time made a ring of their own",
 }
 

@@ -40,6 +40,7 @@ COPIES: Final = 2
 BEGINS_S: Final = 10.0
 """By then all subscriptions of those that stay are known."""
 LASTS_S: Final = 40.0
+LEAVES_WITHIN_S: Final = 0.05
 ENDS_S: Final = 40.0
 """Until the last event has found its way, after everything has happened."""
 ROUGH: Final = LinkQuality(loss=0.05, duplicate=0.02, jitter_s=0.02)
@@ -169,6 +170,9 @@ def play(story: ChurnStory, protocol: str, *, codec: bool = False, trace: Trace 
 
 def _do(told: tuple[World, str, str]) -> None:
     world, verb, node = told
+    if verb == "join" and node in world.topology:
+        world.agenda.put(world.now + LEAVES_WITHIN_S, _do, told)  # it is still busy with leaving
+        return
     getattr(world, verb)(node)
 
 
