@@ -30,6 +30,7 @@ from contentcast.routing.contract import (
     TimerFired,
 )
 from contentcast.routing.durable import Durable
+from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.durable.origin import RESEND, WINDOW
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.setup import Life, Setup
@@ -113,6 +114,19 @@ def test_accepted_is_said_after_the_sync_and_a_number_counts_once_over_all_lives
     a.told(Published(trades(2, 10.0), "p", 2))
     a.sync()
     assert a.told(batch) == [Accepted("p", 1, 0, duplicate=True)]
+
+
+def test_a_client_that_comes_while_the_log_is_about_to_be_trimmed_is_handed_what_comes() -> None:
+    a = Alone()
+    a.router.keep(Keeping(trim_bytes=1))
+    a.told(Published(trades(1, 10.0), "p", 1))
+    assert a.told(wish(7, "price < 50")) == [], "it waits for the checkpoint"
+    a.told(Resumed(7, 0, 100))
+    a.sync()
+    a.told(Published(trades(2, 10.0), "p", 2))
+    (delivered,) = of(a.sync(), DeliverDurably)
+    assert isinstance(delivered, DeliverDurably)
+    assert (delivered.subscription, delivered.first, delivered.events.ids.to_pylist()) == (7, 1, [2])
 
 
 def test_what_was_not_synced_is_forgotten_and_its_position_given_again() -> None:

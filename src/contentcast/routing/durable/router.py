@@ -104,7 +104,7 @@ class Durable:
             router.broker, router.view, router.spaces, self.log, self._route, self.keeping, count_steps=setup.count_steps
         )
         self._held_back: deque[Input] | None = None
-        """What would write while the log is about to be trimmed; None: it is not."""
+        """What would write while the log is about to be trimmed, and what follows it; None: it is not."""
         self._trim_at = self.keeping.trim_bytes
         """The log is looked at again when it has so many bytes since its last checkpoint."""
         self.gone: dict[str, int] = {}
@@ -118,7 +118,7 @@ class Durable:
         self._trim_at = min(self._trim_at, keeping.trim_bytes)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
-        if self._held_back is not None and _writes(input):
+        if self._held_back is not None and _waits(input):
             if isinstance(input, Published):
                 self.router.spaces.fit(input.events)  # what does not fit is refused now, not later
             self._held_back.append(input)
@@ -315,11 +315,14 @@ class Durable:
         return {**self.router.state(), "durable": {"origin": self.origin.state(), "home": self.home.state(), "log": log}}
 
 
-def _writes(input: Input) -> bool:
+def _waits(input: Input) -> bool:
+    """Until the log is trimmed."""
     match input:
         case Published():
             return bool(input.publisher)
         case DurablySubscribed() | DurablyUnsubscribed() | Acknowledged() | Forgotten():
+            return True
+        case Resumed() | Suspended() | Allowed():  # they write nothing, and follow the subscription that they are about
             return True
         case Received(_, message):
             return isinstance(message, FAMILY)
