@@ -152,7 +152,7 @@ def test_a_broker_that_starts_again_is_linked_again(tmp_path: Path) -> None:
             listen = (read_address(f"127.0.0.1:{port}"),)
             again = BrokerConfig(name="b", neighbours=a.addresses, data=tmp_path / "b", listen=listen)
             second = await net.enter_async_context(Broker(again, log=Silent()))
-            assert second.incarnation == 2
+            assert second.incarnation > first.incarnation
             await until(lambda: client.is_connected and client.reconnections == 1 and "b" in a.neighbours.links)
             publisher = await net.client(a)
             await knows_space(publisher)

@@ -24,6 +24,7 @@ from contentcast.live.looking.meters import Meter
 from contentcast.live.records import InMemory
 from contentcast.live.settings.access import Access, Rights
 from contentcast.live.settings.config import BrokerConfig
+from contentcast.live.settings.identity import read_identity
 from contentcast.routing.contract import Append
 from tests.live.stories import LIMIT_S, TRADE, TRADES, Net, knows_space, story, until, wanted_at
 
@@ -153,17 +154,29 @@ async def test_a_new_configuration_counts_at_once() -> None:
         assert a.log.notes[-1] == ("not reloaded", {"reason": "line 3 is no TOML"})
 
 
-def test_a_broker_keeps_its_name_and_counts_its_lives(tmp_path: Path) -> None:
+def test_a_broker_keeps_its_name_and_each_life_has_a_greater_number(tmp_path: Path) -> None:
     @story
     async def told() -> None:
         config = BrokerConfig(name="nyc", data=tmp_path)
-        for life in (1, 2, 3):
-            async with Broker(config, log=Silent()) as broker:
-                assert (broker.name, broker.incarnation) == ("nyc", life)
-        async with Broker(replace(config, name=""), log=Silent()) as broker:
-            assert (broker.name, broker.incarnation) == ("nyc", 4)
+        numbers = []
+        for name in ("nyc", "nyc", "nyc", ""):
+            async with Broker(replace(config, name=name), log=Silent()) as broker:
+                assert broker.name == "nyc"
+                numbers.append(broker.incarnation)
+        assert numbers == sorted(set(numbers))
+        ahead = json.loads((tmp_path / "identity.json").read_text()) | {"incarnation": numbers[-1] + 10**6}
+        (tmp_path / "identity.json").write_text(json.dumps(ahead))
+        async with Broker(config, log=Silent()) as broker:
+            assert broker.incarnation == numbers[-1] + 10**6 + 1, "the clock has gone back"
+        known = read_identity(tmp_path)
+        assert known is not None
+        assert known.lives == 5
         with pytest.raises(cc.ContentcastError, match="belongs to the broker nyc"):
             Broker(replace(config, name="lon"))
+        for log in tmp_path.glob("*.log"):
+            log.unlink()
+        with pytest.raises(cc.ContentcastError, match=r"has no \.log file: the records of broker nyc are gone"):
+            Broker(config)
         (tmp_path / "identity.json").write_text("{")
         with pytest.raises(cc.ContentcastError, match="is damaged"):
             Broker(config)

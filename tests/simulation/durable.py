@@ -45,6 +45,7 @@ from contentcast.routing.contract import (
 )
 from contentcast.routing.durable import Durable
 from contentcast.routing.durable.keeping import Keeping
+from contentcast.routing.durable.lives import before_life
 from contentcast.routing.reliable import Reliable
 from contentcast.routing.setup import Life, Setup
 from contentcast.simulation.ways.links import LinkQuality
@@ -83,6 +84,8 @@ class Book:
         self.numbered: dict[int, int] = defaultdict(int)
         self.homes: dict[str, DurableInterest] = {}
         self.seen: set[tuple[str, int, int, int]] = set()
+        self.lives: set[int] = set()
+        """Before which positions its lives have begun."""
 
     def start(self, restored: tuple[bytes, ...], trimmed: int) -> None:
         assert tuple(self.records[trimmed : self.read]) == restored[: self.read - trimmed], "what was safe is there"
@@ -110,7 +113,9 @@ class Book:
         self.read = max(self.read, upto)
 
     def _keep(self, kept: Kept) -> None:
-        assert kept.position == len(self.kept) + 1, "positions have no gaps"
+        last = max(self.kept, default=0)
+        assert kept.position > last, "positions ascend"
+        assert kept.position == last + 1 or kept.position - 1 in self.lives, "a gap lies between two lives only"
         assert self.publishers.get(kept.publisher, 0) < kept.number, "a publisher's batch stands once, in its order"
         self.publishers[kept.publisher] = kept.number
         self.kept[kept.position] = kept
@@ -152,11 +157,12 @@ class Book:
 class Booked:
     """A durable router whose every step is checked against the books."""
 
-    def __init__(self, router: Durable, books: dict[str, Book]) -> None:
+    def __init__(self, router: Durable, books: dict[str, Book], incarnation: int) -> None:
         self.broker = router.broker
         self.router = router
         self.books = books
         self.book = books.setdefault(router.broker, Book(router.broker, books))
+        self.book.lives.add(before_life(incarnation))
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         effects = self.router.handle(input, now)
@@ -175,7 +181,7 @@ class Booked:
         match effect:
             case Accepted(publisher, number, position):
                 assert book.publishers.get(publisher, 0) >= number, "accepted is synced"
-                assert position <= len(book.kept)
+                assert not position or position in book.kept
             case SendTo(origin, Have(0, upto)) if upto:
                 assert upto in book.taken[origin], "have is told when it is synced"
             case DeliverDurably(number, _, first, events):
@@ -214,7 +220,7 @@ class Story:
             inside: Any = catalog.router(self.protocol, broker, setup)
             durable: Any = make(inside, setup, keeping)
             if checked:
-                durable = Booked(durable, self.books)
+                durable = Booked(durable, self.books, life.incarnation)
             return Reliable(durable, life.incarnation) if lossy else durable
 
         quality = LinkQuality(loss=0.15, jitter_s=0.05) if lossy else LinkQuality()

@@ -160,6 +160,110 @@ def test_a_changed_predicate_goes_on_with_its_numbers() -> None:
     assert world.durable.clients[7].got == [1, 4]
 
 
+class SetBack:
+    """A world in which a broker starts again with an older copy of its folder, or with an empty one."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = World(network("line:3"), durable, codec=True, seed=seed, sync_s=(0.002, 0.06)[seed % 2])
+        self._number = 0
+
+    def publish(self, *brokers: str, times: int = 3) -> list[int]:
+        """Events 10, 12, 20, 22, ... of the publisher at each broker; returns those that are wanted."""
+        wanted = []
+        for _ in range(times):
+            self._number += 1
+            for broker in brokers:
+                at = self.world.now + 0.01 * self._number
+                self.world.put(
+                    broker, Published(batch(10 * self._number, [10.0, 90.0, 20.0]), f"of {broker}", self._number), at=at
+                )
+            wanted += [10 * self._number, 10 * self._number + 2]
+        return wanted
+
+    def run(self) -> None:
+        self.world.run(most_steps=50_000)
+
+    def copy(self, broker: str) -> dict[str, Any]:
+        disk = vars(self.world.disk(broker))
+        return {name: disk[name] for name in ("_records", "_trimmed", "_safe_bytes")} | {"_data": disk["_data"].copy()}
+
+    def bring_back(self, broker: str, copy: dict[str, Any] | None) -> None:
+        self.world.crash(broker)
+        self.run()
+        vars(self.world.disk(broker)).update(copy or {"_records": 0, "_trimmed": 0, "_safe_bytes": 0, "_data": bytearray()})
+        self.world.restart(broker)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_copy", [False, True], ids=["emptied", "an older copy"])
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_an_origin_that_was_set_back_loses_nothing_that_it_accepts_from_then_on(
+    seed: int, is_copy: bool, is_alone: bool
+) -> None:
+    """Two homes have positions of it that its log does not; alone it accepts at just these before it hears of that."""
+    story = SetBack(seed)
+    world = story.world
+    world.put("b2", wishes(7, "price < 50", "desk-7"))
+    world.put("b3", wishes(8, "price < 50", "desk-8"))
+    story.run()
+    story.publish("b1")
+    story.run()
+    copy = story.copy("b1")
+    story.publish("b1", times=5)
+    story.run()
+    before = {number: len(world.durable.clients[number].got) for number in (7, 8)}
+    if is_alone:
+        world.cut("b1", "b2")
+    story.bring_back("b1", copy if is_copy else None)
+    due: list[int] = []
+    if is_alone:
+        alone = story.publish("b1", times=2 + seed)
+        due += alone if is_copy else []  # an empty log knows of no subscriptions
+        story.run()
+        world.heal()
+    for _ in range(3):
+        story.run()
+        due += story.publish("b1")
+    world.crash("b1", at=world.now + 0.1)
+    world.restart("b1", at=world.now + 0.3)
+    due += story.publish("b1", times=2) if world.is_up("b1") else []
+    story.run()
+    accepted = {told.number for _, told in world.durable.accepted}
+    for number in (7, 8):
+        got = world.durable.clients[number].got[before[number] :]
+        assert len(set(got)) == len(got)
+        assert [each for each in due if each // 10 in accepted] == [each for each in got if each in due]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_copy", [False, True], ids=["emptied", "an older copy"])
+def test_a_home_that_was_set_back_gets_what_is_accepted_from_then_on(seed: int, is_copy: bool) -> None:
+    """Origins have dropped what it had, and know a later version of its interests than it does."""
+    story = SetBack(seed)
+    world = story.world
+    for number in (7, 6, 5):
+        world.put("b3", wishes(number, "price < 50", f"desk-{number}"))
+        story.run()
+    story.publish("b1", "b2")
+    story.run()
+    copy = story.copy("b3")
+    world.put("b3", wishes(5, "price > 1000", "desk-5"))
+    world.put("b3", wishes(6, "price > 1000", "desk-6"), at=world.now + 0.5)
+    story.publish("b1", "b2")
+    story.run()
+    story.bring_back("b3", copy if is_copy else None)
+    for number in (5, 6, 7):
+        del world.durable.clients[number]
+    world.put("b3", wishes(9, "price < 50", "desk-9"), at=world.now + 0.5)
+    story.run()
+    assert set(world.durable.holds[9][-1][1]) == {"b1", "b2", "b3"}
+    due = story.publish("b1", "b2")
+    story.run()
+    got = world.durable.clients[9].got
+    assert sorted(got) == sorted(due + due)
+    assert world.router("b1").state()["durable"]["origin"]["homes"]["b3"]["waiting"] == []
+
+
 def test_clients_say_only_what_clients_can_say() -> None:
     world = World(network("line:2"), durable)
     world.put("b1", Resumed(3), at=1.0)

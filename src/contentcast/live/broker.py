@@ -38,9 +38,9 @@ from contentcast.live.serving.space_news import SpaceNews
 from contentcast.live.serving.spaces import LiveSpaces
 from contentcast.live.settings.address import Address
 from contentcast.live.settings.config import BrokerConfig
-from contentcast.live.settings.identity import begin_life
+from contentcast.live.settings.identity import begin_life, read_identity
 from contentcast.live.settings.limits import keeping
-from contentcast.live.store import StoreError
+from contentcast.live.store import StoreError, check_is_there
 from contentcast.live.warming import warm_up
 from contentcast.model import ContentcastError
 from contentcast.routing.contract import (
@@ -88,9 +88,11 @@ class Broker:
         self.failed: StoreError | None = None
         """Why it cannot go on: the disk."""
         on_disk = config.data if self.is_durable else None
+        if on_disk is not None and (before := read_identity(on_disk)) is not None and before.has_log:
+            check_is_there(on_disk, before.name)
         self._records = (make_records or make_for(on_disk, self._disk_failed))(lambda upto: self.put(Synced(upto)))
         try:
-            identity = begin_life(config.name, config.data)
+            identity = begin_life(config.name, config.data, self.is_durable)
         except BaseException:
             self._records.close()
             raise

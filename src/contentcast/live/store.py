@@ -55,6 +55,15 @@ class Segment(NamedTuple):
     torn_bytes: int
 
 
+def check_is_there(folder: Path, broker: str) -> None:
+    """For a folder that has had a log: an empty one would be begun, and nothing would tell that records are gone."""
+    if not any(folder.glob("*.log")):
+        raise StoreError(
+            f"{folder} has no .log file: the records of broker {broker} are gone. Bring the folder back from a copy; "
+            "or begin with an empty folder, then all that was kept here is lost"
+        )
+
+
 def read(folder: Path) -> list[Segment]:
     """All segments, in their order. Changes nothing; only the last may have a torn end. Raises a `StoreError` for damage.
 

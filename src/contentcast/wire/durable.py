@@ -39,6 +39,8 @@ NONE: Final = np.empty(0, np.int64)
 
 GONE: Final = 2**62
 """A version above all others of one life of a broker."""
+BELIEVED: Final = 2**53
+"""No broker comes so far: a higher position or version is made up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

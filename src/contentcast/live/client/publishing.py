@@ -34,7 +34,7 @@ LONG: Final = frozenset({str, bytes, list, tuple})
 class Receipt:
     """The broker has accepted these events: with a data folder, they are on its disk. `duplicate`: it had them already.
 
-    `position`: where they stand in the log of a broker with a data folder; 0 if it did not say.
+    `position`: where they stand in the log of a broker with a data folder; it ascends over all its lives. 0: it did not say.
     """
 
     events: int

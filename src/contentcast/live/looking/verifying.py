@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from contentcast.live.settings.identity import read_identity
-from contentcast.live.store import StoreError, read
+from contentcast.live.store import StoreError, check_is_there, read
 from contentcast.routing.contract import Started
 from contentcast.routing.durable import Durable
 from contentcast.routing.flooding import Flooding
@@ -23,20 +23,21 @@ def verify(folder: Path) -> dict[str, Any]:
     identity = read_identity(folder)
     if identity is None:
         raise StoreError(f"{folder} is no data folder of a broker: it has no identity.json")
-    segments = read(folder)
-    if not segments:
+    if not identity.has_log and not any(folder.glob("*.log")):
         raise StoreError(
             f"{folder} has no .log file: the records of broker {identity.name} are gone, bring the folder back from a copy; "
             "or it never kept any, with a protocol that is not durable"
         )
+    check_is_there(folder, identity.name)
+    segments = read(folder)
     records = tuple(record for segment in segments for record in segment.records)
     setup = Setup(incarnation=identity.incarnation + 1, count_steps=False)
     router = Durable(Flooding(identity.name, setup), setup)
-    router.handle(Started(records, segments[0].first - 1 if segments else 0), 0.0)
+    router.handle(Started(records, segments[0].first - 1), 0.0)
     home = router.home.state()
     return {
         "broker": identity.name,
-        "lives": identity.incarnation,
+        "lives": identity.lives,
         "segments": len(segments),
         "records": len(records),
         "bytes": sum(each.path.stat().st_size for each in segments),

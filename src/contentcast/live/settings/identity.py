@@ -1,8 +1,9 @@
-"""Who a broker is over all its lives: its name, and how often it has started.
+"""Who a broker is over all its lives: its name, and the number of each life, which is greater than those of all before.
 
-With a data folder both stand in `identity.json` there; the number grows with every start. Without one, the time of the start
-serves as the number, in quarters of a second since 2026: it grows as well, as long as the machine's clock does not go back.
-Numbers stay below 2^31, because routers put them above 32 bits of their own.
+The number is the time of the start, in quarters of a second since 2026. So it is also greater than those of lives that the data
+folder does not know, because it was brought back from an older copy. With a data folder the name and the number stand in
+`identity.json` there, and the number grows with every start even if the machine's clock goes back. Numbers stay below 2^31,
+because routers put them above 32 bits of their own.
 Rule: the file is replaced as a whole, and is on disk before anybody is told the number.
 """
 
@@ -12,7 +13,7 @@ import json
 import os
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,20 +35,25 @@ def check_name(name: str, what: str = "a name") -> None:
 class Identity:
     name: str
     incarnation: int
+    lives: int = 1
+    """How often it has started with this folder."""
+    has_log: bool = False
+    """There is a log in the folder, from the first life on that keeps what it accepts."""
 
 
-def begin_life(name: str, data: Path | None) -> Identity:
+def begin_life(name: str, data: Path | None, keeps_log: bool = False) -> Identity:
     """`name` empty: the one of the last life, or a new one."""
+    now = int((time.time() - EPOCH_S) * STARTS_PER_S)
     if data is None:
-        return Identity(name or f"broker-{secrets.token_hex(3)}", int((time.time() - EPOCH_S) * STARTS_PER_S))
+        return Identity(name or f"broker-{secrets.token_hex(3)}", now)
     data.mkdir(parents=True, exist_ok=True)
-    before = read_identity(data) or Identity(name or f"broker-{secrets.token_hex(3)}", 0)
+    before = read_identity(data) or Identity(name or f"broker-{secrets.token_hex(3)}", 0, 0)
     if name and before.name != name:
         raise ContentcastError(
             f"{data} belongs to the broker {before.name}, not to {name}; give each broker a folder of its own"
         )
-    found = Identity(before.name, before.incarnation + 1)
-    _replace(data / FILE, json.dumps({"name": found.name, "incarnation": found.incarnation}) + "\n")
+    found = Identity(before.name, max(before.incarnation + 1, now), before.lives + 1, before.has_log or keeps_log)
+    _replace(data / FILE, json.dumps(asdict(found)) + "\n")
     return found
 
 
@@ -58,8 +64,9 @@ def read_identity(data: Path) -> Identity | None:
         return None
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
-        return Identity(str(before["name"]), int(before["incarnation"]))
-    except (ValueError, KeyError, TypeError) as reason:
+        incarnation = int(before["incarnation"])
+        return Identity(str(before["name"]), incarnation, int(before.get("lives", incarnation)), bool(before.get("has_log")))
+    except (ValueError, KeyError, TypeError, AttributeError) as reason:
         raise ContentcastError(f"{path} is damaged ({reason}); restore it, or begin with an empty data folder") from None
 
 

@@ -21,13 +21,14 @@ import numpy.typing as npt
 from contentcast.model import EventBatch, Space, Subscription, SubscriptionBatch
 from contentcast.routing.contract import Acknowledged, Allowed, Effect, Holds, Resumed, SendTo, Timer
 from contentcast.routing.durable.keeping import Keeping, part_of
+from contentcast.routing.durable.lives import before_life
 from contentcast.routing.durable.log import Log
 from contentcast.routing.durable.patience import Patience, reached
 from contentcast.routing.durable.subscribed import Batch, Subscribed
 from contentcast.routing.parts.network_view import NetworkView
 from contentcast.wire import Publish
 from contentcast.wire.checkpoints import Dropped, Tables, Waiting
-from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Taken, check_rows
+from contentcast.wire.durable import BELIEVED, Custody, DurableInterest, Have, InForce, Taken, check_rows
 from contentcast.wire.fields import Ints
 
 ASK: Final = Timer("durable ask")
@@ -87,7 +88,8 @@ class Home:
         for _, each in sorted(wanted.items()):
             spaces.setdefault(each.space, []).append(each)
         batches = tuple(SubscriptionBatch.of(each) for each in spaces.values())
-        interest = DurableInterest(self.broker, self._incarnation, self.version + 1, batches)
+        version = max(self.version, before_life(self._incarnation)) + 1
+        interest = DurableInterest(self.broker, self._incarnation, version, batches)
         self.hold(interest)
         return interest
 
@@ -107,7 +109,8 @@ class Home:
 
     def take(self, origin: str, custody: Custody, now: float) -> list[Effect]:
         check_rows(custody)
-        # The base is above what was taken when the origin has forgotten this broker in between: what it dropped is gone.
+        # The base is above what was taken when the origin has dropped what lies below: it has forgotten this broker in between,
+        # or this broker had it, and its folder was brought back from an older copy.
         have = self.have[origin] = max(self.have.get(origin, 0), custody.base)
         if not self.continues(custody, have):
             return [SendTo(origin, Have(0, self.synced.get(origin, 0)))]
@@ -168,13 +171,18 @@ class Home:
 
     # --- in force where?
 
-    def heard_in_force(self, origin: str, told: InForce) -> None:
+    def heard_in_force(self, origin: str, told: InForce) -> DurableInterest | None:
+        """The interests, to be told again, if the origin has a later version of them than this log: it is an older copy."""
+        if self.version < told.version < BELIEVED:
+            self.version = told.version
+            return self._changed(self._subscriptions())
         if told.version:
             self.have.setdefault(origin, told.base)
             before, _ = self.in_force.get(origin, (0, 0))
             if told.version > before:
                 self.in_force[origin] = (told.version, told.last)
                 self._patience.answered()
+        return None
 
     def lacking(self, version: int | None = None) -> list[str]:
         """The brokers that have not said that they filter by this version, or by the present one."""

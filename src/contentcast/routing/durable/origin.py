@@ -8,6 +8,7 @@ For one home the positions that it wants something of make a chain: 3, 9, 12. Th
 is silence", and a home at 9 takes it. The chain begins at the *base*: the last position before the home's first version.
 Source: Bhola et al. 2002 (knowledge streams of data and silence, kept only where events enter). It departs in that events go
 directly to the homes that want them, so that nobody in between must know a version.
+Positions ascend, without gaps within a life; each life begins above all earlier ones (`lives`).
 Rule: a version is in force from its place in the log. What lies before it is filtered without it, what lies behind with it.
 """
 
@@ -27,6 +28,7 @@ from contentcast.routing.audience import Change
 from contentcast.routing.audience.audiences import Audiences
 from contentcast.routing.contract import Accepted, Effect, Published, SendTo, Timer
 from contentcast.routing.durable.keeping import Keeping, batch_bytes
+from contentcast.routing.durable.lives import before_life
 from contentcast.routing.durable.log import Log
 from contentcast.routing.durable.patience import Patience, reached
 from contentcast.routing.parts.network_view import NetworkView
@@ -48,6 +50,7 @@ class Towards:
     """One home, as this origin sees it."""
 
     base: int
+    """The last position before its first version, then the last that it has said to have: no home needs more to go on."""
     version: int
     patience: Patience
     synced_version: int = 0
@@ -69,7 +72,9 @@ class Towards:
         self.nbytes += _size(custody)
 
     def pop(self) -> None:
-        self.nbytes -= _size(self.waiting.popleft())
+        custody = self.waiting.popleft()
+        self.base = max(self.base, custody.position)
+        self.nbytes -= _size(custody)
         self.ages.popleft()
         self.sent, self.stripped = max(0, self.sent - 1), max(0, self.stripped - 1)
 
@@ -102,6 +107,7 @@ class Origin:
     def __init__(
         self,
         broker: str,
+        incarnation: int,
         view: NetworkView,
         spaces: SpaceRegister,
         log: Log,
@@ -114,6 +120,7 @@ class Origin:
         self.last = 0
         """The last position given."""
         self.homes: dict[str, Towards] = {}
+        self._incarnation = incarnation
         self._view = view
         self._spaces = spaces
         self._log = log
@@ -276,7 +283,7 @@ class Origin:
         can_hear = bool(reached(self._view, [name]))
         # To somebody who cannot be reached one message is enough to find out that we are wrong.
         upto = min(len(home.waiting), WINDOW if can_hear else 1)
-        effects: list[Effect] = [SendTo(name, home.waiting[at]) for at in range(home.sent, upto)]
+        effects: list[Effect] = [SendTo(name, replace(home.waiting[at], base=home.base)) for at in range(home.sent, upto)]
         home.sent = max(home.sent, upto)
         return [*effects, *home.patience.wait(now, can_hear)]
 
@@ -351,6 +358,7 @@ class Origin:
 
     def started(self, now: float) -> list[Effect]:
         """What is restored is on disk."""
+        self.last = max(self.last, before_life(self._incarnation))
         effects: list[Effect] = []
         for name, home in sorted(self.homes.items()):
             home.synced_version = home.version

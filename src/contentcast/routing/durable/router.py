@@ -101,7 +101,14 @@ class Durable:
         self.log = Log(router.broker)
         self.home = Home(router.broker, setup.incarnation, router.view, self.log, self._brokers, self.keeping)
         self.origin = Origin(
-            router.broker, router.view, router.spaces, self.log, self._route, self.keeping, count_steps=setup.count_steps
+            router.broker,
+            setup.incarnation,
+            router.view,
+            router.spaces,
+            self.log,
+            self._route,
+            self.keeping,
+            count_steps=setup.count_steps,
         )
         self._held_back: deque[Input] | None = None
         """What would write while the log is about to be trimmed, and what follows it; None: it is not."""
@@ -174,7 +181,7 @@ class Durable:
             case Have():
                 return self.origin.heard_have(sender, message, now)
             case InForce():
-                self.home.heard_in_force(sender, message)
+                return self._write(self.home.heard_in_force(sender, message))
         return []
 
     def _delivered_here(self, effects: list[Effect], now: float) -> list[Effect]:
