@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from contentcast.live import store as module
-from contentcast.live.store import Store, StoreError, read
+from contentcast.live.store import SEAL_BYTES, Store, StoreError, read
 
 
 def written(folder: Path, *groups: list[bytes], segment_bytes: int = 1 << 20) -> None:
@@ -85,7 +85,10 @@ def test_a_torn_end_is_cut_at_whichever_byte(tmp_path: Path) -> None:
     before = path.stat().st_size
     written(tmp_path, [b"three", b"four"])
     whole = path.read_bytes()
-    for end in range(before, len(whole)):
+    for end in range(len(whole) - SEAL_BYTES, len(whole)):
+        path.write_bytes(whole[:end])
+        assert restored(tmp_path) == [b"one", b"two", b"three", b"four"], "only the seal is torn"
+    for end in range(before, len(whole) - SEAL_BYTES):
         path.write_bytes(whole[:end])
         assert restored(tmp_path) == [b"one", b"two"], end
         assert path.stat().st_size == before
@@ -100,12 +103,12 @@ def test_a_segment_that_was_only_begun_is_begun_again(tmp_path: Path) -> None:
 
 
 def test_damage_before_the_end_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
-    """Any byte of what was safe: all groups but the last."""
+    """Any byte of what was safe, also of the last group: its seal stands behind it."""
     written(tmp_path, [b"one"], [b"two"])
     path = only(tmp_path)
-    safe = path.stat().st_size
     written(tmp_path, [b"three"])
     whole = path.read_bytes()
+    safe = len(whole) - SEAL_BYTES
     dice = Random(7)
     for at in range(safe):
         damaged = bytearray(whole)
@@ -119,7 +122,7 @@ def test_damage_before_the_end_is_named_and_nothing_is_changed(tmp_path: Path) -
 def test_damage_at_the_end_of_a_segment_that_has_a_follower_is_damage(tmp_path: Path) -> None:
     written(tmp_path, [b"a" * 50], [b"b" * 50], segment_bytes=60)
     first, _ = sorted(tmp_path.glob("*.log"))
-    first.write_bytes(first.read_bytes()[:-1])
+    first.write_bytes(first.read_bytes()[: -SEAL_BYTES - 1])
     with pytest.raises(StoreError, match=r"0001\.log: damaged at byte 20: a later segment stands behind it"):
         read(tmp_path)
 

@@ -4,17 +4,18 @@
     DATA/00000000000000000001.log            records from number 1 on
     DATA/00000000000000004711.log            records from number 4711 on; only the last segment is written to
 
-    segment    "ccstore1" | mark (8 random bytes) | CRC-32 of the mark u32 | group | group | ...
+    segment    "ccstore1" | mark (8 random bytes) | CRC-32 of the mark u32 | group | seal | group | seal | ...
     group      mark | length u32 | CRC-32 u32 | records, each framed as in `hosting.records`
+    seal       a group without records
 
-One thread writes: it takes everything that was appended since its last turn, writes it as one group, syncs, and says up to
-which number all is safe. So everything before a group was synced before the group was begun:
+One thread writes: it takes everything that was appended since its last turn, writes it as one group, syncs, says up to which
+number all is safe, and writes a seal, which is not synced itself. So what stands before a whole group or seal was synced:
 
     a group that is not whole, nothing behind it     it was being written when the machine stopped: it is cut
     a group that is not whole, a whole one behind    damage to what was safe: `StoreError` with file and byte
 
-The mark is random so that no event can hold bytes that look like a group. Damage to the very last group cannot be told from a
-torn one; `torn_bytes` says how much was cut, for the operator.
+The mark is random so that no event can hold bytes that look like a group. If the machine itself has stopped, the last seal may
+be lost, and damage to the last group cannot be told from a torn one; `torn_bytes` says how much was cut, for the operator.
 Rule: a write or a sync that fails is never tried again; the store takes nothing more, and says why.
 """
 
@@ -38,6 +39,8 @@ SEGMENT_BYTES: Final = 64 << 20
 """A segment that has reached this size is followed by another."""
 _GROUP: Final = struct.Struct("<II")
 _CHECK: Final = struct.Struct("<I")
+_SEAL: Final = _GROUP.pack(0, crc32(b""))
+SEAL_BYTES: Final = MARK_BYTES + len(_SEAL)
 _HEAD_BYTES: Final = len(MAGIC) + MARK_BYTES + _CHECK.size
 
 
@@ -232,20 +235,22 @@ class Store:
                     self._waiting.clear()
                 self._told_failed(failure)
                 return
-            if records:
-                self._told_synced(self._written)
 
     def _write_group(self, records: list[bytes]) -> None:
         if self._size >= self._segment_bytes:
             full = self._file
+            os.fdatasync(full)  # its last seal: nothing in it may be torn when another segment stands behind it
             self._begin_segment()
             os.close(full)
         body = b"".join(map(framed, records))
         group = self._mark + _GROUP.pack(len(body), crc32(body)) + body
         _write_all(self._file, group)
         os.fdatasync(self._file)
-        self._size += len(group)
         self._written += len(records)
+        self._told_synced(self._written)
+        seal = self._mark + _SEAL
+        _write_all(self._file, seal)
+        self._size += len(group) + len(seal)
 
     def _delete(self, before: int) -> None:
         """The oldest first, so that a crash in between leaves no gap."""
