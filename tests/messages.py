@@ -143,7 +143,7 @@ def samples() -> list[Message]:
         Kept(5, "p", 9, (Wanted("a", 1, _ROWS_OF[:2], _IDS[:2]), Wanted("c", 2, _ROWS_OF[2:], _IDS[2:])), _PUBLISH),
         Taken("a", 5, _ROWS_OF, _IDS, _PUBLISH, np.array([7, 9])),
         Checkpoint((encode(Stripped("b", 5)), b"", b"three")),
-        Tables(5, {"p": (3, 4)}, {"b": (0, 5)}, {"a": 9}, {7: (1, 20, 10)}),
+        Tables(5, {"p": (3, 4)}, {"b": (0, 5)}, {"a": 9}, {7: (1, 20, 10)}, {"p": [(1, 2)]}),
         Owed("b", Custody(1, 2, 5, 3, _ROWS_OF, _IDS, _PUBLISH)),
         Waiting(7, 12, _PUBLISH),
         Stripped("b", 5),

@@ -21,6 +21,7 @@ from contentcast.live.looking.inspection import state
 from contentcast.live.looking.log import Silent
 from contentcast.live.looking.verifying import verify
 from contentcast.live.records import OnDisk
+from contentcast.live.settings.access import Access, Rights
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.identity import begin_life
 from contentcast.live.settings.limits import Limits
@@ -274,6 +275,35 @@ async def test_a_batch_with_a_publishers_number_is_published_once(tmp_path: Path
         assert await taken(events, 1) == [3]
         with pytest.raises(cc.ContentcastError, match="numbers from 1 on"):
             await other.publish("trades", prices(3, 1), publisher="feed")
+
+
+@story
+async def test_a_refused_number_that_comes_after_a_later_one_is_refused_again_and_not_a_duplicate(tmp_path: Path) -> None:
+    """Also by another life of the broker; the events can be published under a new number."""
+    rights = Access((), {"*": Rights({"*": "price < 100"}, {"*": "TRUE"}, declare=True)})
+    wider = Access((), {"*": Rights({"*": "TRUE"}, {"*": "TRUE"}, declare=True)})
+    async with Durably(tmp_path) as net:
+        a = await net.broker("a", access=rights)
+        client = await net.client(a)
+        await client.declare(TRADES)
+        events = await client.events("trades", durable="desk-7").ready()
+        await client.publish("trades", prices(1, 1), publisher="feed", number=1)
+        with pytest.raises(LiveError, match="price < 100"):
+            await client.publish("trades", prices(200, 1), publisher="feed", number=2)
+        await client.publish("trades", prices(3, 1), publisher="feed", number=3)
+        a.serving.access = wider
+        why = "number 2 was never accepted by broker a, and number 3 of the same publisher was: .* under a number above 3"
+        with pytest.raises(LiveError, match=why) as refused:
+            await client.publish("trades", prices(200, 1), publisher="feed", number=2)
+        assert refused.value.code == "number"
+        await a.stop()
+        a = await net.again(a)
+        other = await net.client(a)
+        with pytest.raises(LiveError, match=why):
+            await other.publish("trades", prices(200, 1), publisher="feed", number=2)
+        assert (await other.publish("trades", prices(1, 1), publisher="feed", number=1)).duplicate
+        await other.publish("trades", prices(200, 1), publisher="feed", number=4)
+        assert await taken(events, 3) == [1, 3, 200]
 
 
 @story

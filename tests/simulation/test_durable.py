@@ -16,6 +16,7 @@ from contentcast.routing.contract import Effect, Published, Resumed, Suspended
 from contentcast.routing.durable import Durable
 from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.durable.log import Then
+from contentcast.routing.durable.publishers import Publishers
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.setup import Life, Setup
 from contentcast.simulation.agenda import SimulationError
@@ -349,7 +350,7 @@ class ForgetsPublishers(Durable):
 
         def forgetful(record: Any, now: float) -> None:
             restore(record, now)
-            self.origin._publishers.clear()
+            self.origin._publishers = Publishers(self.broker)
 
         self.origin.restore = forgetful  # type: ignore[method-assign]
 
@@ -392,8 +393,9 @@ class ForgetsPublishersAfterAWhile(Durable):
         accept = self.origin.accept
 
         def forgetful(published: Published, now: float) -> list[Effect]:
-            if len(self.origin._publishers) > 1:
-                del self.origin._publishers[next(iter(self.origin._publishers))]
+            known = list(self.origin._publishers.table())
+            if len(known) > 1:
+                self.origin._publishers.forget(known[0])
             return accept(published, now)
 
         self.origin.accept = forgetful  # type: ignore[method-assign]

@@ -13,7 +13,7 @@ Rule: a checkpoint is one record, so it is whole or it is not there.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final
 
@@ -49,6 +49,8 @@ class Tables(Message):
     """Origin -> the last position taken."""
     held: dict[int, tuple[int, int, int]]
     """Durable subscription -> the version with which it began, the last number given, the last acknowledged."""
+    gaps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """Publisher -> the numbers below its last that were not accepted, as ranges. An older broker wrote none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

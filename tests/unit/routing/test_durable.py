@@ -33,9 +33,11 @@ from contentcast.routing.durable import Durable
 from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.durable.lives import before_life
 from contentcast.routing.durable.origin import RESEND, WINDOW
+from contentcast.routing.durable.publishers import MOST_GAPS, NumberError, Publishers
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.setup import Life, Setup
-from contentcast.wire import Message, Neighbours, Publish, WireError, decode, encode
+from contentcast.wire import Message, Neighbours, Publish, SpaceVersions, WireError, decode, encode
+from contentcast.wire.checkpoints import Checkpoint
 from contentcast.wire.durable import Custody, DurableInterest, Have, InForce, Kept, Taken, Wanted, check_rows
 
 TRADES = Space("trades", issue="string", price="float")
@@ -115,6 +117,57 @@ def test_accepted_is_said_after_the_sync_and_a_number_counts_once_over_all_lives
     a.told(Published(trades(2, 10.0), "p", 2))
     a.sync()
     assert a.told(batch) == [Accepted("p", 1, 0, duplicate=True)]
+
+
+def test_a_number_that_was_never_accepted_is_no_duplicate_in_any_life() -> None:
+    """3 and 4 were refused somewhere, or left out; then 5 was accepted."""
+    a = Alone()
+
+    def publish(number: int) -> list[Effect]:
+        return of(a.told(Published(trades(number, 10.0), "p", number)), Accepted)
+
+    for each in (1, 2, 5):
+        publish(each)
+    why = "number 3 was never accepted by broker a, and number 5 of the same publisher was: .* under a number above 5"
+    for life in ("this one", "another one, from records", "another one, from a checkpoint"):
+        with pytest.raises(NumberError, match=why):
+            publish(3)
+        if life == "another one, from records":
+            a.router.keep(Keeping(trim_bytes=1))
+        a.sync()
+        assert publish(2) == [Accepted("p", 2, 0, duplicate=True)]
+        assert publish(5) == [Accepted("p", 5, 3, duplicate=True)]
+        a.sync()
+        a.start()
+    assert isinstance(decode(a.disk[-1], SpaceVersions()), Checkpoint)
+
+
+def test_a_number_below_one_that_is_held_back_is_refused_at_once() -> None:
+    """While the log is about to be trimmed; later nobody could be told."""
+    a = Alone()
+    a.router.keep(Keeping(trim_bytes=1))
+    for number in (1, 3, 5):
+        a.told(Published(trades(number, 10.0), "p", number))
+    assert a.told(Published(trades(5, 10.0), "p", 3)) == [], "it is held back, as 5 is, and answered then"
+    with pytest.raises(NumberError, match="number 4 was never accepted by broker a, and number 5"):
+        a.told(Published(trades(4, 10.0), "p", 4))
+    assert {each.number for each in of(a.sync(), Accepted) if isinstance(each, Accepted)} == {1, 3, 5}
+
+
+def test_a_publisher_that_leaves_out_numbers_all_the_time_takes_bounded_memory() -> None:
+    publishers = Publishers("a")
+    for number in range(10, 10 * (MOST_GAPS + 11), 10):
+        publishers.note("p", number, number, 100)
+    last, _ = publishers.last("p")
+    assert len(publishers.gaps()["p"]) == MOST_GAPS
+    publishers.check("p", last - 10, last)
+    with pytest.raises(NumberError, match="was never accepted"):
+        publishers.check("p", last - 5, last)
+    with pytest.raises(NumberError, match="does not know any more whether it was accepted"):
+        publishers.check("p", 20, last)
+    again = Publishers("a")
+    again.restore(publishers.table(), publishers.gaps(), 100)
+    assert (again.table(), again.gaps()) == (publishers.table(), publishers.gaps())
 
 
 def test_a_client_that_comes_while_the_log_is_about_to_be_trimmed_is_handed_what_comes() -> None:

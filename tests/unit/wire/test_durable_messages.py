@@ -27,7 +27,7 @@ MESSAGES: list[Message] = [
     Owed("b", Custody(1, 2, 5, 3, ROWS, IDS, PUBLISH)),
     Waiting(7, 12, PUBLISH),
     Checkpoint((b"one", b"", b"three")),
-    Tables(5, {"p": (3, 4)}, {"b": (0, 5)}, {"a": 9}, {7: (1, 20, 10)}),
+    Tables(5, {"p": (3, 4)}, {"b": (0, 5)}, {"a": 9}, {7: (1, 20, 10)}, {"p": [(1, 2)]}),
     Stripped("b", 5),
     Dropped(7, 40),
     DurableDelivery(3, 12, EVENTS, 2),

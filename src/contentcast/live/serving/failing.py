@@ -7,6 +7,7 @@ from contentcast.live.errors import LiveError
 from contentcast.live.settings.access import AccessError
 from contentcast.live.settings.limits import LimitError
 from contentcast.model import ContentcastError, EventError, SpaceError
+from contentcast.routing.durable.publishers import NumberError
 from contentcast.wire import WireError
 from contentcast.wire.client import Failed
 
@@ -25,6 +26,8 @@ def failure(request: int, reason: ContentcastError) -> Failed:
             return Failed(request, "event", str(reason))
         case WireError():
             return Failed(request, "message", str(reason))
+        case NumberError():
+            return Failed(request, "number", str(reason))
         case LiveError():
             return Failed(request, reason.code, str(reason))
     return Failed(request, "request", str(reason))

@@ -14,7 +14,7 @@ Rule: a version is in force from its place in the log. What lies before it is fi
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -31,11 +31,11 @@ from contentcast.routing.durable.keeping import Keeping, batch_bytes
 from contentcast.routing.durable.lives import before_life
 from contentcast.routing.durable.log import Log
 from contentcast.routing.durable.patience import Patience, reached
+from contentcast.routing.durable.publishers import Publishers
 from contentcast.routing.parts.network_view import NetworkView
 from contentcast.routing.parts.spaces import SpaceRegister
 from contentcast.wire import Publish
 from contentcast.wire.checkpoints import Owed, Stripped, Tables
-from contentcast.wire.client import PASSING
 from contentcast.wire.durable import GONE, NONE, Custody, DurableInterest, Have, InForce, Kept, Wanted, check_rows
 from contentcast.wire.fields import Ints
 
@@ -126,10 +126,7 @@ class Origin:
         self._log = log
         self._route = route
         self.keeping = keeping
-        self._publishers: dict[str, tuple[int, int]] = {}
-        """The last number of each publisher, and its position."""
-        self._passing: OrderedDict[str, None] = OrderedDict()
-        """Those of one life of one client; the one that was silent for longest stands first."""
+        self._publishers = Publishers(broker)
         self._unsynced: set[tuple[str, int]] = set()
         self._interests: dict[str, tuple[SubscriptionBatch, ...]] = {}
         self._audiences = Audiences.of_one(spaces, self._all_interests, count_steps=count_steps)
@@ -138,9 +135,10 @@ class Origin:
 
     def accept(self, published: Published, now: float) -> list[Effect]:
         publisher, number = published.publisher, published.number
-        last, position = self._publishers.get(publisher, (0, 0))
         if (publisher, number) in self._unsynced:
             return []  # the answer comes with the sync
+        last, position = self._publishers.last(publisher)
+        self._publishers.check(publisher, number, last)
         if number <= last:
             return [Accepted(publisher, number, position if number == last else 0, duplicate=True)]
         events = self._spaces.fit(published.events)
@@ -150,18 +148,14 @@ class Origin:
         self._unsynced.add((publisher, number))
         return self._log.write(kept, lambda then: self._accepted(kept, then))
 
+    def check(self, publisher: str, number: int, ahead: int) -> None:
+        """Raises for a number that `accept` will refuse when it has got `ahead`."""
+        last, _ = self._publishers.last(publisher)
+        self._publishers.check(publisher, number, max(last, ahead))
+
     def _place(self, kept: Kept) -> None:
         self.last = kept.position
-        self._note(kept.publisher, kept.number, kept.position)
-
-    def _note(self, publisher: str, number: int, position: int) -> None:
-        self._publishers[publisher] = (number, position)
-        if publisher.startswith(PASSING):
-            self._passing[publisher] = None
-            self._passing.move_to_end(publisher)
-            if len(self._passing) > self.keeping.passing_publishers:
-                silent, _ = self._passing.popitem(last=False)
-                del self._publishers[silent]
+        self._publishers.note(kept.publisher, kept.number, kept.position, self.keeping.passing_publishers)
 
     def _accepted(self, kept: Kept, now: float) -> list[Effect]:
         assert kept.publish is not None
@@ -332,8 +326,7 @@ class Origin:
                 self.homes[home].stripped += bool(len(custody.missed))
             case Tables():
                 self.last = record.last
-                for publisher, (number, position) in record.publishers.items():
-                    self._note(publisher, number, position)
+                self._publishers.restore(record.publishers, record.gaps, self.keeping.passing_publishers)
                 for name, (base, chained) in record.homes.items():
                     self.homes[name].base, self.homes[name].chained = base, chained
 
@@ -346,11 +339,10 @@ class Origin:
         for name, home in sorted(self.homes.items()):
             yield from (Owed(name, custody) for custody in home.waiting)
 
-    def tables(self) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int]]]:
-        """Publishers, those of one life in the order in which they were heard; and homes."""
-        named = {name: each for name, each in self._publishers.items() if name not in self._passing}
-        passing = {name: self._publishers[name] for name in self._passing}
-        return {**named, **passing}, {name: (home.base, home.chained) for name, home in sorted(self.homes.items())}
+    def tables(self) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int]], dict[str, list[tuple[int, int]]]]:
+        """Publishers, homes, and the numbers of publishers that were not accepted."""
+        homes = {name: (home.base, home.chained) for name, home in sorted(self.homes.items())}
+        return self._publishers.table(), homes, self._publishers.gaps()
 
     @property
     def nbytes(self) -> int:
@@ -373,7 +365,7 @@ class Origin:
     def state(self) -> dict[str, Any]:
         return {
             "last": self.last,
-            "publishers": {name: number for name, (number, _) in sorted(self._publishers.items())},
+            "publishers": self._publishers.numbers(),
             "homes": {
                 name: {"version": home.version, "base": home.base, "waiting": [each.position for each in home.waiting]}
                 for name, home in sorted(self.homes.items())

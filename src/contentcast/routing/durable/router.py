@@ -112,6 +112,8 @@ class Durable:
         )
         self._held_back: deque[Input] | None = None
         """What would write while the log is about to be trimmed, and what follows it; None: it is not."""
+        self._ahead: dict[str, int] = {}
+        """The highest number of each publisher that is held back."""
         self._trim_at = self.keeping.trim_bytes
         """The log is looked at again when it has so many bytes since its last checkpoint."""
         self.gone: dict[str, int] = {}
@@ -127,13 +129,21 @@ class Durable:
     def handle(self, input: Input, now: float) -> list[Effect]:
         if self._held_back is not None and _waits(input):
             if isinstance(input, Published):
-                self.router.spaces.fit(input.events)  # what does not fit is refused now, not later
+                self._check(input)
             self._held_back.append(input)
             return []
         effects = self._handle(input, now)
         if self._held_back is not None or self.log.bytes > self._trim_at:
             effects = [*effects, *self._trim(now)]
         return [*effects, *self.home.holding()] if self.home.is_asked else effects
+
+    def _check(self, published: Published) -> None:
+        """What will be refused is refused now, while its publisher can be told."""
+        publisher, number = published.publisher, published.number
+        ahead = self._ahead.get(publisher, 0)
+        if number > ahead or (publisher, number) not in {_number(each) for each in self._held_back or ()}:
+            self.origin.check(publisher, number, ahead)
+        self._ahead[publisher] = max(ahead, number)
 
     def _handle(self, input: Input, now: float) -> list[Effect]:
         match input:
@@ -270,8 +280,10 @@ class Durable:
         if self.log.waiting:
             return []
         held_back, self._held_back = self._held_back, None
-        publishers, homes = self.origin.tables()
-        tables = Tables(self.origin.last, publishers, homes, dict(sorted(self.home.synced.items())), self.home.table())
+        self._ahead.clear()
+        publishers, homes, gaps = self.origin.tables()
+        have = dict(sorted(self.home.synced.items()))
+        tables = Tables(self.origin.last, publishers, homes, have, self.home.table(), gaps)
         state = (*self.origin.interests(), tables, *self.origin.owed(), *self.home.waiting())
         effects = [*self.log.checkpoint(state), *self._learn(now)]
         self._trim_at = self.log.bytes + self.keeping.trim_bytes
@@ -320,6 +332,10 @@ class Durable:
     def state(self) -> dict[str, Any]:
         log = {"records": self.log.written, "unsynced": self.log.waiting, "bytes since checkpoint": self.log.bytes}
         return {**self.router.state(), "durable": {"origin": self.origin.state(), "home": self.home.state(), "log": log}}
+
+
+def _number(input: Input) -> tuple[str, int] | None:
+    return (input.publisher, input.number) if isinstance(input, Published) else None
 
 
 def _waits(input: Input) -> bool:
