@@ -25,7 +25,9 @@ from contentcast.live.settings.access import Access, Rights
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.identity import begin_life
 from contentcast.live.settings.limits import Limits
+from contentcast.routing.contract import TimerFired
 from contentcast.routing.durable.keeping import Keeping
+from contentcast.routing.durable.router import AGE
 from tests.live.stories import TRADES, Net, Process, Proxy, knows_space, story, until
 
 
@@ -431,6 +433,30 @@ async def test_what_a_limit_takes_is_told_as_a_gap(tmp_path: Path) -> None:
             rest = await taken(events, 1_999 - first["volume"])
             assert rest == list(range(first["volume"] + 1, 2_000))
         assert publisher.missed == first["volume"]
+
+
+@story
+async def test_what_a_limit_took_is_told_when_nothing_comes_behind_it(tmp_path: Path) -> None:
+    """To a subscriber that returns, once for each connection, until it acknowledges a later event."""
+    async with Durably(tmp_path) as net:
+        a, publisher = await net.alone()
+        assert a.durable is not None
+        home = a.durable.home
+        subscription = await publisher.subscribe("trades", durable="desk-7")
+        await subscription.leave()
+        await publisher.publish("trades", prices(1, 3))
+        await until(lambda: home.sizes()["waiting"] == 3)
+        a.durable.keep(Keeping(most_age_s=0.05))
+        a.put(TimerFired(AGE))
+        await until(lambda: home.sizes()["waiting"] == 0)
+        a.durable.keep(Keeping())
+        gaps: list[Missed] = []
+        async with publisher.events("trades", durable="desk-7", on_missed=gaps.append) as events:
+            await until(lambda: gaps == [Missed(1, 3)])
+            await publisher.publish("trades", prices(4, 1))
+            assert await taken(events, 1) == [4]
+            assert gaps == [Missed(1, 3)], "it is told once"
+            assert publisher.missed == 3
 
 
 @story

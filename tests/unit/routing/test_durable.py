@@ -34,6 +34,7 @@ from contentcast.routing.durable.keeping import Keeping
 from contentcast.routing.durable.lives import before_life
 from contentcast.routing.durable.origin import RESEND, WINDOW
 from contentcast.routing.durable.publishers import MOST_GAPS, NumberError, Publishers
+from contentcast.routing.durable.router import AGE
 from contentcast.routing.flooding import Flooding
 from contentcast.routing.setup import Life, Setup
 from contentcast.wire import Message, Neighbours, Publish, SpaceVersions, WireError, decode, encode
@@ -168,6 +169,33 @@ def test_a_publisher_that_leaves_out_numbers_all_the_time_takes_bounded_memory()
     again = Publishers("a")
     again.restore(publishers.table(), publishers.gaps(), 100)
     assert (again.table(), again.gaps()) == (publishers.table(), publishers.gaps())
+
+
+def test_what_a_limit_has_dropped_is_told_to_who_returns_and_to_who_is_there_without_an_event() -> None:
+    a = Alone()
+    a.router.keep(Keeping(most_age_s=10.0))
+    a.told(wish(7, "price < 50"))
+    a.sync()
+
+    def published_and_dropped(number: int, at: float) -> list[Effect]:
+        a.told(Published(trades(number, 10.0), "p", number), at)
+        a.sync()
+        a.told(TimerFired(AGE), at + 11.0)
+        return of(a.sync(), DeliverDurably)
+
+    def missed(effects: list[Effect]) -> list[tuple[int, int, int]]:
+        found = [each for each in effects if isinstance(each, DeliverDurably)]
+        return [(each.first, len(each.events), each.missed) for each in found]
+
+    assert published_and_dropped(1, 0.0) == []
+    assert missed(a.told(Resumed(7, 0, 1))) == [(2, 0, 1)], "it returns, and nothing is left"
+    assert missed(published_and_dropped(2, 20.0)) == [(3, 0, 1)], "it is there, and its connection was full"
+    assert missed(a.told(Resumed(7, 2, 100))) == [], "it knows that already"
+    a.start()
+    a.router.keep(Keeping(most_age_s=10.0))
+    assert missed(a.told(Resumed(7, 1, 100))) == [(3, 0, 1)], "what was not acknowledged is told again"
+    a.told(Published(trades(3, 10.0), "p", 3), 40.0)
+    assert missed(a.sync()) == [(3, 1, 0)]
 
 
 def test_a_client_that_comes_while_the_log_is_about_to_be_trimmed_is_handed_what_comes() -> None:

@@ -97,15 +97,16 @@ class DurableSubscription(Subscription):
         if self.received >= 0:
             if first - missed > self.received + 1:
                 return 0  # of an older connection, on which those between were lost
-            skipped = max(0, self.received + 1 - first)
-            if skipped >= len(events):
+            if first + len(events) - 1 <= self.received:
                 return 0
+            skipped = max(0, self.received + 1 - first)
             events, first = events.slice(skipped), first + skipped
-        if missed:
+        if missed and first > self.received + 1:
             self._miss(Missed(max(first - missed, self.received + 1), first - 1))
         self.received = first + len(events) - 1
-        self._firsts.append(first)
-        self.take(events, 0)
+        if len(events):  # what was missed is also told alone
+            self._firsts.append(first)
+            self.take(events, 0)
         return len(events)
 
     def _miss(self, missed: Missed) -> None:

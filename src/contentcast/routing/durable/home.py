@@ -129,13 +129,18 @@ class Home:
         found = [(held := self._held.get(number)) is not None and held.began <= version for number in known.tolist()]
         return np.array(found, bool)[each]
 
-    def _number(self, taken: Taken) -> list[tuple[Subscribed, int, EventBatch]]:
-        """The subscriptions that get something of it, the first number and the events of each."""
+    def _number(self, taken: Taken) -> list[tuple[Subscribed, int, EventBatch | None]]:
+        """The subscriptions that get something of it, the first number and the events of each.
+
+        What an origin had to drop has numbers too, and no events: then it is the last number.
+        """
         assert taken.publish is not None
         self.have[taken.origin] = taken.position
-        found: list[tuple[Subscribed, int, EventBatch]] = []
+        found: list[tuple[Subscribed, int, EventBatch | None]] = []
         for number, count in zip(*(each.tolist() for each in np.unique(taken.missed, return_counts=True)), strict=True):
-            self._held[number].numbered += count
+            held = self._held[number]
+            held.numbered += count
+            found.append((held, held.numbered, None))
         for number in np.unique(taken.ids).tolist():
             held = self._held[number]
             events = part_of(taken.publish.events, taken.rows[taken.ids == number])
@@ -143,11 +148,11 @@ class Home:
             held.numbered += len(events)
         return found
 
-    def _safe(self, taken: Taken, numbered: list[tuple[Subscribed, int, EventBatch]], now: float) -> list[Effect]:
+    def _safe(self, taken: Taken, numbered: list[tuple[Subscribed, int, EventBatch | None]], now: float) -> list[Effect]:
         self.synced[taken.origin] = taken.position
         effects: list[Effect] = [SendTo(taken.origin, Have(0, taken.position))]
         for held, first, events in numbered:
-            held.add(Batch(first, events, now))
+            held.take(first, events, now)
             effects += held.hand_over()
             if held.nbytes > self.keeping.most_bytes:
                 effects += self._keep_less(held, now)
@@ -162,7 +167,7 @@ class Home:
 
         def then(_: float) -> list[Effect]:
             held.drop(upto)
-            return []
+            return held.hand_over()
 
         return self._log.write(Dropped(held.subscription.id, upto), then)
 
@@ -298,7 +303,7 @@ class Home:
                 check_rows(record)
                 self.synced[record.origin] = record.position
                 for held, first, events in self._number(record):
-                    held.add(Batch(first, events, now))
+                    held.take(first, events, now)
             case Waiting(subscription, first, publish):
                 assert publish is not None
                 self._held[subscription].add(Batch(first, publish.events, now))
@@ -306,7 +311,7 @@ class Home:
                 self.have, self.synced = dict(record.have), dict(record.have)
                 for number, (began, numbered, acknowledged) in record.held.items():
                     held = self._held[number]
-                    held.began, held.numbered = began, numbered
+                    held.began, held.numbered, held.safe = began, numbered, numbered
                     held.acknowledge(acknowledged)
 
     def waiting(self) -> Iterator[Waiting]:

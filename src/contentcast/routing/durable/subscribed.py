@@ -40,6 +40,8 @@ class Subscribed:
     began: int
     """The version of the interests with which it began; what older versions asked for is not for it."""
     numbered: int = 0
+    safe: int = 0
+    """The last number that is on disk."""
     acknowledged: int = 0
     said: int = 0
     """The last number that its client has acknowledged, which may not be on disk yet."""
@@ -73,10 +75,24 @@ class Subscribed:
                 missed = first - self.given - 1
                 effects.append(DeliverDurably(self.subscription.id, self.subscription.subscriber, first, rest, missed))
                 self.given = end - 1
+        if self.present and not self.ahead and self.given < self.safe:
+            # All that is left was dropped by a limit: it is told without an event, because none may follow for long.
+            missed, nothing = self.safe - self.given, EventBatch.from_dicts(self.subscription.space, [])
+            first = self.safe + 1
+            effects.append(DeliverDurably(self.subscription.id, self.subscription.subscriber, first, nothing, missed))
+            self.given = self.safe
         return effects
+
+    def take(self, first: int, events: EventBatch | None, now: float) -> None:
+        """On disk from now on; None: numbers up to `first` whose events are lost."""
+        if events is None:
+            self.safe = max(self.safe, first)
+        else:
+            self.add(Batch(first, events, now))
 
     def add(self, batch: Batch) -> None:
         self.ahead.append(batch)
+        self.safe = max(self.safe, batch.last)
         self.nbytes += batch_bytes(batch.events)
 
     def acknowledge(self, upto: int) -> None:
