@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -165,6 +166,35 @@ def test_a_signal_makes_a_broker_read_its_file_again(start: Any, tmp_path: Path)
             await client.publish("logs", {"line": "and still may"})
         broker.signal(signal.SIGTERM)
         assert await broker.ended() == 0
+
+    told()
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_comes_while_a_broker_starts(start: Any, tmp_path: Path, number: signal.Signals) -> None:
+    """It has asked somebody who does not answer through whom it may join. SIGHUP counts when it runs, the others at once."""
+
+    @long_story
+    async def told() -> None:
+        calls: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        silent = await asyncio.start_server(lambda _, writer: calls.put_nowait(writer), "127.0.0.1", 0)
+        nobody = f"contentcast://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+        async with Net() as net:
+            there = await net.broker("there", protocol="overlay")
+            joins = ("--join", nobody, "--join", str(there.addresses[0]), "--protocol", "overlay")
+            broker = start("broker", "--name", "nyc", "--listen", "contentcast://127.0.0.1:0", *joins)
+            call = await calls.get()
+            broker.signal(number)
+            if number == signal.SIGHUP:
+                call.close()
+                await broker.line("broker nyc")
+                await until(lambda: " reloaded" in broker.complained())
+                broker.signal(signal.SIGTERM)
+            assert await broker.ended() == 0, broker.complained()
+            assert " stopped" in broker.complained()
+            assert (number == signal.SIGHUP) == ("broker nyc" in broker.said())
+            call.close()
+        silent.close()
 
     told()
 

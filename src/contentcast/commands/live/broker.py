@@ -9,6 +9,8 @@ import asyncio
 import gc
 import json
 import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -30,6 +32,7 @@ from contentcast.model.errors import counted
 if TYPE_CHECKING:
     from contentcast.live.settings.config import BrokerConfig
 
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 COLLECT_AFTER: Final = (25_000, 5, 5)
 """Objects that Python's collector waits for, instead of 700, and how many rounds before it looks at older ones. What clients
 leave behind is found after 625,000 objects. 200,000 subscriptions took 4.1 s of CPU with Python's numbers, 2.5 s with these.
@@ -82,11 +85,9 @@ def broker(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON when ready, and log JSON.")] = False,
 ) -> None:
     """Run one live broker until Ctrl-C; without options on loopback, in memory."""
-    from contentcast.live.settings.address import read_address
-    from contentcast.live.settings.config import EXAMPLE, BrokerConfig, read_broker_config
-    from contentcast.model import Space
-
     if example_config:
+        from contentcast.live.settings.config import EXAMPLE
+
         typer.echo(EXAMPLE, nl=False)
         return
     match action:
@@ -103,54 +104,105 @@ def broker(
             return
         case _ if action:
             raise ContentcastError(f"broker: verify, reload or forget, or nothing to run one; not {action!r}")
-    asked = listen or ([] if config else [DEFAULT_BROKER])
-    given: dict[str, Any] = {
-        "name": name,
-        "listen": tuple(map(read_address, asked)),
-        "data": data,
-        "neighbours": tuple(map(read_address, neighbour or ())),
-        "join": tuple(map(read_address, join or ())),
-        "protocol": protocol,
-        "spaces": tuple(map(Space.load, space or ())),
-        "http": http,
-        "insecure": insecure,
-        "log": "json" if as_json else "",
-    }
-    chosen = {each: value for each, value in given.items() if value}
+    signals = _Signals()
+    with signals.taken():
+        from contentcast.live.settings.address import read_address
+        from contentcast.live.settings.config import BrokerConfig, read_broker_config
+        from contentcast.model import Space
 
-    def read() -> BrokerConfig:
-        return replace(BrokerConfig() if config is None else read_broker_config(config), **chosen)
+        asked = listen or ([] if config else [DEFAULT_BROKER])
+        given: dict[str, Any] = {
+            "name": name,
+            "listen": tuple(map(read_address, asked)),
+            "data": data,
+            "neighbours": tuple(map(read_address, neighbour or ())),
+            "join": tuple(map(read_address, join or ())),
+            "protocol": protocol,
+            "spaces": tuple(map(Space.load, space or ())),
+            "http": http,
+            "insecure": insecure,
+            "log": "json" if as_json else "",
+        }
+        chosen = {each: value for each, value in given.items() if value}
 
-    run_loop(_serve(read(), read, as_json))
+        def read() -> BrokerConfig:
+            return replace(BrokerConfig() if config is None else read_broker_config(config), **chosen)
+
+        run_loop(_serve(read(), read, as_json, signals))
 
 
-async def _serve(config: BrokerConfig, read: Any, as_json: bool) -> None:
+class _Signals:
+    """Taken before anything is read: what comes while the broker starts is remembered, and kills nothing."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self._hung_up = False
+        self._reload: Callable[[], None] | None = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        before = {each: signal.signal(each, lambda number, _: self._heard(number)) for each in SIGNALS}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on they wake up the loop."""
+        for each in SIGNALS:
+            loop.add_signal_handler(each, self._heard, each)
+
+    def reload_by(self, reload: Callable[[], None]) -> None:
+        """The broker runs, and does now what it was told before."""
+        self._reload = reload
+        if self._hung_up:
+            reload()
+
+    def _heard(self, number: int) -> None:
+        if number != signal.SIGHUP:
+            self.ended.set()
+        elif self._reload is not None:
+            self._reload()
+        else:
+            self._hung_up = True
+
+
+async def _serve(config: BrokerConfig, read: Any, as_json: bool, signals: _Signals) -> None:
+    signals.wake(asyncio.get_running_loop())
     from contentcast.live.broker import Broker
 
     if config.http:  # told before the broker listens, if its packages are not installed
         from contentcast.live.looking.http import serve_http
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
-    async with Broker(config) as running:
+    if signals.ended.is_set():
+        return
+    async with AsyncExitStack() as stack:
+        running = Broker(config)
         running.read_config = read
-        loop.add_signal_handler(signal.SIGHUP, running.reload_by_signal)
+        starting = asyncio.create_task(stack.enter_async_context(running))
+        await _either(signals.ended.wait(), asyncio.wait([starting]))
+        if signals.ended.is_set():
+            starting.cancel()
+            with suppress(asyncio.CancelledError):
+                await starting
+            return
+        await starting
+        signals.reload_by(running.reload_by_signal)
         http = await serve_http(running, config.http) if config.http else None
         # What is there by now stays for ever. The collector need not look through it each time that many subscriptions come.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
         _show(running, http.address if http else "", as_json)
-        await _either(ended, running.ended)
+        await _either(signals.ended.wait(), running.ended.wait())
         if http is not None:
             await http.close()
     if running.failed is not None:
         raise running.failed
 
 
-async def _either(*events: asyncio.Event) -> None:
-    waiting = [asyncio.create_task(each.wait()) for each in events]
+async def _either(*ends: Coroutine[Any, Any, object]) -> None:
+    waiting = [asyncio.create_task(each) for each in ends]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for each in waiting:
         each.cancel()
