@@ -240,6 +240,40 @@ def test_nobody_can_make_up_a_name_that_belongs_to_another_identity(tmp_path: Pa
 
 
 @story
+async def test_a_session_ends_when_its_token_expires_and_goes_on_with_another_one() -> None:
+    """The broker's clock is put forward. Who was given a single token is told why it ends; a certificate has no such end."""
+    tokens = Tokens()
+    async with Net() as net:
+        a = await net.broker("a", access=Access((tokens.public,), RIGHTS))
+        single = await net.client(a, token=tokens.of("desk-7", lasts_s=600))
+        given: list[float] = [600, 1200, 1200]
+        changes: list[tuple[str, str]] = []
+        many = await net.enter_async_context(
+            cc.connect(
+                str(a.addresses[0]),
+                token=lambda: tokens.of("chief", lasts_s=given.pop(0)),
+                on_change=lambda *each: changes.append(each),
+            )
+        )
+        await many.declare(TRADES)
+        got: list[Any] = []
+        await many.subscribe("trades", deliver=got.append)
+        for session in a.serving.sessions.values():
+            assert session.until is not None
+            assert 500 < session.until - time.time() < 601
+            session.until -= 601
+        await until(lambda: not single.is_connected)
+        with pytest.raises(LiveError, match="the token of desk-7 has expired; connect with a new one") as told:
+            await single.publish("trades", TRADE)
+        assert told.value.code == "token-expired"
+        await until(lambda: many.reconnections == 1)
+        assert ("refused", "the token of chief has expired; connect with a new one") in changes
+        await until(lambda: len(a.serving.sessions) == 1 and a.router.sizes()["subscriptions"] == 1)
+        await many.publish("trades", TRADE)
+        await until(lambda: got == [TRADE])
+
+
+@story
 async def test_no_secrets_in_logs_or_state() -> None:
     """Tokens, whole and in part, keys of sessions, and what is wanted or published in the log."""
     tokens, out = Tokens(), io.StringIO()

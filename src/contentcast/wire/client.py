@@ -52,6 +52,9 @@ PASSING: Final = "~"
 DURABLY: Final = ", durably"
 """A broker that keeps what it accepts says so behind its protocol: "link-matching, durably"."""
 
+TOKEN_EXPIRED: Final = "token-expired"
+"""`Failed.code` for a client whose token has expired since it connected: it may come back with another one."""
+
 POST: Final = struct.Struct("<qIB")
 DELIVERY: Final = struct.Struct("<qIIB")
 DURABLE_DELIVERY: Final = struct.Struct("<qqqIB")

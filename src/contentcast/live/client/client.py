@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from contentcast.live.client.asking import Asking
-from contentcast.live.client.conversation import GREETING_S, OnChange
+from contentcast.live.client.conversation import GREETING_S, OnChange, ShownToken
 from contentcast.live.client.durable import DurableSubscription, OnMissed, check_wanted
 from contentcast.live.client.message_size import MANY, text_parts
 from contentcast.live.client.publishing import Receipt, as_batch
@@ -57,7 +57,7 @@ class Client(Asking):
         addresses: tuple[Address, ...],
         *,
         name: str = "",
-        token: str = "",
+        token: ShownToken = "",
         tls: ssl.SSLContext | None = None,
         reconnect: bool = True,
         on_change: OnChange | None = None,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
 from typing import Any, cast
 
 from contentcast.live.client.client import Client
-from contentcast.live.client.conversation import OnChange
+from contentcast.live.client.conversation import OnChange, ShownToken
 from contentcast.live.client.subscribing import MOST_WAITING
 from contentcast.live.settings.address import read_addresses
 from contentcast.live.settings.tls import client_context
@@ -36,7 +37,7 @@ def connect(
     url: str | Iterable[str] = "contentcast://127.0.0.1",
     *,
     name: str = "",
-    token: str = "",
+    token: ShownToken = "",
     authority: str | None = None,
     certificate: str | None = None,
     key: str | None = None,
@@ -47,7 +48,8 @@ def connect(
     """A client of the broker at `url`, or of any of several (a list, or commas between them).
 
     lan://GROUP:PORT is a client on a LAN without a broker, which has the same verbs (`live.lan`). `authority`, `certificate`
-    and `key` are PEM files for contentcasts://; `token` is a signed one. `on_change` is called with
+    and `key` are PEM files for contentcasts://; `token` is a signed one, or a function that
+    gives one for each connection; without such a function the client ends when its token expires. `on_change` is called with
     "lost", "waiting", "trying", "connected", "refused" or "failed", and what it is about.
 
     Who has published to a broker with a data folder, or subscribes durably there, goes back to that broker and to no other.
@@ -75,3 +77,13 @@ def connect(
         )
 
     return Connecting(make)
+
+
+def token_in(file: str) -> Callable[[], str]:
+    """What this file holds whenever a token is shown: another one takes its place before it expires."""
+
+    def read() -> str:
+        return Path(file).read_text(encoding="utf-8").strip()
+
+    read()  # what cannot be read is said at once
+    return read

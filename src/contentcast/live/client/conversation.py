@@ -3,6 +3,7 @@
     connected    a request is sent, its answer ends it
     lost         requests wait, publishing fills its window, then waits
     connected    everything is said again that the broker must know, by itself
+    expired      a client that is given tokens connects again with the next one; any other one ends
     refused      the next connection waits a little; what was under way both times is given up
 
 Rule: an error is raised by the call that made the mistake. What cannot be (a name that is taken, a token that is refused) ends
@@ -32,6 +33,7 @@ from contentcast.wire import Message, SpaceVersions, WireError, decode
 from contentcast.wire.client import (
     DURABLY,
     PASSING,
+    TOKEN_EXPIRED,
     Beat,
     Delivery,
     Done,
@@ -54,6 +56,8 @@ UNREADABLE: Final = frozenset({"message", "internal"})
 MOST_MESSAGE_BYTES: Final = 64 * 2**20
 
 OnChange: TypeAlias = Callable[[str, str], object]
+ShownToken: TypeAlias = str | Callable[[], str]
+"""A token, or who gives one for each connection."""
 
 
 @dataclass(eq=False, slots=True)
@@ -75,7 +79,7 @@ class Conversation(ABC):
         addresses: tuple[Address, ...],
         *,
         name: str = "",
-        token: str = "",
+        token: ShownToken = "",
         tls: ssl.SSLContext | None = None,
         reconnect: bool = True,
         on_change: OnChange | None = None,
@@ -198,7 +202,7 @@ class Conversation(ABC):
 
         connection = await dial(address, make, self._tls)
         try:
-            connection.send(Hello("client", self.name, token=self._token, key=self._key))
+            connection.send(Hello("client", self.name, token=self._present_token(), key=self._key))
             async with asyncio.timeout(GREETING_S):
                 welcome = await self._welcome
             if self._home and welcome.name != self._home:
@@ -218,6 +222,14 @@ class Conversation(ABC):
         self._publishing.most_bytes = accepted_bytes(welcome.most_bytes)
         self._connection = connection
         return connection
+
+    def _present_token(self) -> str:
+        if isinstance(self._token, str):
+            return self._token
+        try:
+            return self._token()
+        except Exception as reason:
+            raise LiveError(f"there is no token to show: {str(reason) or type(reason).__name__}", "token") from reason
 
     async def _keep(self, connection: Connection) -> None:
         """Beats while it lasts, and connects again."""
@@ -392,7 +404,8 @@ class Conversation(ABC):
             self._is_refused = True
             if failed.code in UNREADABLE and self._connection is not None:
                 self._give_up_suspects(failed)
-            if failed.code in FATAL or not self._reconnect:
+            is_final = failed.code in FATAL or (failed.code == TOKEN_EXPIRED and isinstance(self._token, str))
+            if is_final or not self._reconnect:
                 self._refusal = reason
             if self._welcome is not None and not self._welcome.done():
                 self._welcome.set_exception(reason if failed.code in FATAL else ConnectionError(failed.reason))

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from contentcast.live.client.conversation import Conversation, OnChange
+from contentcast.live.client.conversation import Conversation, OnChange, ShownToken
 from contentcast.live.client.durable import DurableSubscription
 from contentcast.live.client.subscribing import Delivered, Ints, Subscription, Subscriptions
 from contentcast.live.errors import LiveError
@@ -33,7 +33,7 @@ class Receiving(Conversation):
         addresses: tuple[Address, ...],
         *,
         name: str,
-        token: str,
+        token: ShownToken,
         tls: ssl.SSLContext | None,
         reconnect: bool,
         on_change: OnChange | None,

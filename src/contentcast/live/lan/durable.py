@@ -15,13 +15,12 @@ Rule: an event is accepted when the broker has said so, and every accepted event
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from contentcast.live.client.client import Advertised, Client
-from contentcast.live.client.connecting import connect
+from contentcast.live.client.connecting import connect, token_in
 from contentcast.live.client.publishing import Receipt
 from contentcast.live.client.subscribing import Subscription
 from contentcast.live.errors import LiveError
@@ -72,7 +71,7 @@ class Keeper:
         where = options.broker or address
         if not where:
             raise LanError(NO_ADDRESS.format(gateway))
-        token = Path(options.token_file).read_text(encoding="utf-8").strip() if options.token_file else ""
+        token = token_in(options.token_file) if options.token_file else ""
         made = await connect(where, token=token, authority=options.authority or None)
         try:
             await made.place("any name")  # a broker without a disk says so whatever the name is

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from contentcast.live.client.connecting import token_in
 from contentcast.live.lan.gateway import Share
 from contentcast.live.lan.options import DEFAULT_URL, LanOptions
 from contentcast.live.settings.address import read_addresses
@@ -64,8 +65,7 @@ class GatewayConfig:
     def connection(self) -> dict[str, Any]:
         """What `cc.connect` takes besides the address."""
         paths = {name: getattr(self, name) for name in ("authority", "certificate", "key") if getattr(self, name)}
-        token = Path(self.token_file).read_text().strip() if self.token_file else ""
-        return paths | {"token": token}
+        return paths | {"token": token_in(self.token_file)} if self.token_file else paths
 
 
 SETTINGS: Final = tuple("share" if each.name == "shares" else each.name for each in fields(GatewayConfig))

@@ -13,6 +13,7 @@ Rule: what a client does wrong is answered to that client with a name for it, an
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -50,6 +51,7 @@ from contentcast.routing.contract import (
 )
 from contentcast.wire import Message, WireError
 from contentcast.wire.client import (
+    TOKEN_EXPIRED,
     Acknowledge,
     Advertise,
     Ask,
@@ -134,7 +136,7 @@ class Serving:
     def greeted(self, connection: Connection, hello: Hello) -> Failed | None:
         """A client says who it is; what it is told if it cannot be served."""
         try:
-            identity = self.access.who(proven_name(connection.certificate(), "client"), hello.token)
+            identity, until = self.access.who(proven_name(connection.certificate(), "client"), hello.token)
         except AccessError as reason:
             return Failed(0, "access", str(reason))
         if self.access.is_closed and not identity and "*" not in self.access.rights:
@@ -145,7 +147,7 @@ class Serving:
                 return Failed(0, "name-taken", f"another client is connected as {hello.name!r}; take another name")
             there.connection.abort()
             self.lost(there)
-        session = Session(hello.name, hello.key, connection, self.limits, identity, self.on_slow)
+        session = Session(hello.name, hello.key, connection, self.limits, identity, until, self.on_slow)
         connection.holder = session
         connection.most_bytes = self.limits.client_message_bytes
         self.sessions[hello.name] = session
@@ -375,9 +377,25 @@ class Serving:
     # --- watching over them
 
     def check(self, now: float) -> None:
-        """Clients that were silent for too long are gone. Who was slow and has read all is told what it has missed."""
+        """Clients that were silent for too long are gone, and those whose token has expired.
+
+        Who was slow and has read all is told what it has missed.
+        """
+        today = time.time()
         for session in list(self.sessions.values()):
+            if session.until is not None and session.until <= today:
+                self._expire(session)
+                continue
             session.tell_missed()
             if now - session.connection.heard_at > self.limits.client_dead_after_s:
                 self._host.note("client silent", client=session.name)
                 session.connection.abort()
+
+    def _expire(self, session: Session) -> None:
+        """Its client may come back with another token; until then what it wanted ends, and what is durable waits."""
+        self._host.note("token expired", client=session.name, identity=session.identity)
+        session.connection.send(
+            Failed(0, TOKEN_EXPIRED, f"the token of {session.identity} has expired; connect with a new one")
+        )
+        session.connection.close()
+        session.until = None

@@ -63,6 +63,8 @@ class Session:
     connection: Connection
     limits: Limits
     identity: str = ""
+    until: int | None = None
+    """When the token expires that has proven the identity, in seconds since 1970."""
     on_slow: OnSlow = "pause"
     subscriptions: dict[int, Standing] = field(default_factory=dict)
     advertisements: dict[int, Claim] = field(default_factory=dict)

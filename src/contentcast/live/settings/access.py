@@ -5,7 +5,8 @@
     publish = { trades = "price < 1000" }         an event outside this is refused
 
 Who somebody is, a certificate says (its client name) or a token: a JWT signed with an Ed25519 key (EdDSA), whose `sub` is the
-identity. `"*"` has the rights of everybody who has none of their own. Without any rights everybody may do everything.
+identity. When it expires, its client's connection ends (`token-expired`).
+`"*"` has the rights of everybody who has none of their own. Without any rights everybody may do everything.
 Rule: what is not allowed is refused with the right that is missing; a subscription never gets more than its owner may see.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,13 @@ from contentcast.model.errors import nearest
 EVERYBODY: Final = "*"
 EVERYTHING: Final = "TRUE"
 FLAGS: Final = ("declare", "operate", "gateway")
+
+
+class Shown(NamedTuple):
+    """Who somebody has proven to be; empty if nobody. A token says until when, in seconds since 1970."""
+
+    identity: str
+    until: int | None = None
 
 
 class AccessError(ContentcastError):
@@ -64,13 +72,10 @@ class Access:
             return ALL_RIGHTS
         return self.rights.get(identity) or self.rights.get(EVERYBODY) or Rights()
 
-    def who(self, certificate_name: str, token: str) -> str:
-        """The identity that was proven; empty if none was shown."""
-        if token:
-            return self._from_token(token)
-        return certificate_name
+    def who(self, certificate_name: str, token: str) -> Shown:
+        return self._from_token(token) if token else Shown(certificate_name)
 
-    def _from_token(self, token: str) -> str:
+    def _from_token(self, token: str) -> Shown:
         if not self.token_keys:
             raise AccessError("this broker takes no tokens: it has no [access] token_keys; show a certificate")
         import jwt
@@ -79,7 +84,7 @@ class Access:
         for key in self.token_keys:
             try:
                 claims = jwt.decode(token, key, algorithms=["EdDSA"], options={"require": ["exp", "sub"]})
-                return str(claims["sub"])
+                return Shown(str(claims["sub"]), int(claims["exp"]))
             except jwt.PyJWTError as reason:
                 why = str(reason)
         raise AccessError(f"the token is not accepted: {why}")
