@@ -569,9 +569,14 @@ def test_the_client_without_async(tmp_path: Path) -> None:
 
 
 @story
-async def test_a_folder_whose_records_are_gone_does_not_verify(tmp_path: Path) -> None:
+async def test_a_folder_that_is_in_use_or_whose_records_are_gone_does_not_verify(tmp_path: Path) -> None:
     async with Durably(tmp_path) as net:
-        a, _ = await net.alone()
+        a, client = await net.alone()
+        await client.publish("trades", prices(1, 1))
+        with pytest.raises(cc.ContentcastError, match="a broker uses this folder now, and writes to it; stop it first"):
+            verify(tmp_path / "a")
+        shutil.copytree(tmp_path / "a", tmp_path / "copy", ignore=shutil.ignore_patterns("lock"))
+        assert verify(tmp_path / "copy")["records"] > 0
         await a.stop()
         assert verify(tmp_path / "a")["records"] > 0
         for log in (tmp_path / "a").glob("*.log"):

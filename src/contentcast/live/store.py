@@ -24,7 +24,8 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition, Thread
 from typing import Final, NamedTuple
@@ -302,11 +303,34 @@ def _write_all(file: int, data: bytes) -> None:
         view = view[os.write(file, view) :]
 
 
+@contextmanager
+def unused(folder: Path) -> Iterator[None]:
+    """No broker uses the folder, and none can begin to. Changes nothing; raises a `StoreError` if one does."""
+    try:
+        lock = os.open(folder / "lock", os.O_RDONLY)
+    except FileNotFoundError:
+        yield  # a copy: a broker that uses a folder has made this file
+        return
+    try:
+        if not _is_taken(lock, fcntl.LOCK_SH):
+            raise StoreError(f"{folder}: a broker uses this folder now, and writes to it; stop it first, or check a copy")
+        yield
+    finally:
+        os.close(lock)
+
+
 def _locked(folder: Path) -> int:
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not _is_taken(lock, fcntl.LOCK_EX):
         os.close(lock)
-        raise StoreError(f"{folder}: another broker uses this folder; stop it, or give this one a folder of its own") from None
+        raise StoreError(f"{folder}: another broker uses this folder; stop it, or give this one a folder of its own")
     return lock
+
+
+def _is_taken(lock: int, how: int) -> bool:
+    """By us, until the file is closed."""
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,6 +1,7 @@
 """Checking the data folder of a broker that does not run: every byte is read, and nothing is changed.
 
-Rule: a folder that verifies is one that a broker can start with.
+Rule: a folder that verifies is one that a broker can start with. One that a broker uses is not judged, for it changes while
+it is read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contentcast.live.settings.identity import read_identity
-from contentcast.live.store import StoreError, check_is_there, read
+from contentcast.live.store import StoreError, check_is_there, read, unused
 from contentcast.routing.contract import Started
 from contentcast.routing.durable import Durable
 from contentcast.routing.flooding import Flooding
@@ -20,6 +21,11 @@ def verify(folder: Path) -> dict[str, Any]:
     """What is there; raises a `ContentcastError` with the place if something is damaged."""
     if not folder.is_dir():
         raise StoreError(f"{folder} is no folder")
+    with unused(folder):
+        return _verify(folder)
+
+
+def _verify(folder: Path) -> dict[str, Any]:
     identity = read_identity(folder)
     if identity is None:
         raise StoreError(f"{folder} is no data folder of a broker: it has no identity.json")
