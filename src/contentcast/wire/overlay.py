@@ -43,6 +43,8 @@ HELD: Final = struct.Struct("<QQIB")
 COUNT: Final = struct.Struct("<I")
 MAPPING: Final = struct.Struct("<qB")
 MOST_HOPS: Final = 65_535
+LONGEST_LIFE_S: Final = 86_400.0
+"""No subscription is kept for longer than a day without being renewed, whatever a message says."""
 MOST_MAPPING_BYTES: Final = 1 << 20
 LAST_MAPPING: Final = 2**62
 _BACKGROUND, _FIRST, _DIRECT = 1, 2, 4
@@ -238,16 +240,19 @@ def _decode_stored(reader: Reader) -> Stored:
     batch = decode_subscriptions(reader) if has_batch else None
     if (0 if batch is None else len(batch)) != count:
         raise WireError(f"a Stored: {count} versions for {0 if batch is None else len(batch)} subscriptions")
-    if not 0 <= lifetime_s < float("inf"):
-        raise WireError(f"a Stored: subscriptions cannot live for {lifetime_s} s")
+    _check_lifetime("a Stored", lifetime_s)
     return Stored(broker, incarnation, lifetime_s, batch, versions, removed, removed_versions, bool(renewal))
 
 
 def _decode_digest(reader: Reader) -> ArcDigest:
     low, high, digest, lifetime_s, same = reader.unpack(ARC_DIGEST, "an ArcDigest")
-    if not 0 <= lifetime_s < float("inf"):
-        raise WireError(f"an ArcDigest: subscriptions cannot live for {lifetime_s} s")
+    _check_lifetime("an ArcDigest", lifetime_s)
     return ArcDigest(low, high, digest, lifetime_s, bool(same))
+
+
+def _check_lifetime(what: str, lifetime_s: float) -> None:
+    if not 0 <= lifetime_s <= LONGEST_LIFE_S:
+        raise WireError(f"{what}: subscriptions live for 0 to {LONGEST_LIFE_S:,.0f} s unless renewed, not for {lifetime_s} s")
 
 
 def _encode_held(message: Held) -> bytes:

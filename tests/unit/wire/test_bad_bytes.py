@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from time import process_time
 from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -32,6 +33,7 @@ from contentcast.wire import (
 )
 from contentcast.wire.encodings.columns import COLUMNS_FROM
 from contentcast.wire.framing import FRAME_HEADER_BYTES
+from contentcast.wire.overlay import ArcDigest, Stored
 from tests.hostile_advertisements import PAIRS, of_pairs
 
 TRADES = Space("trades", issue="string", price="float", volume="int")
@@ -57,6 +59,13 @@ def refused(data: bytes, reason: str, spaces: dict[str, Space] | None = None) ->
 def test_an_unknown_type() -> None:
     refused(b"\x11abc", "expected Publish, Interest, Neighbours, Known, .*, got message type 17")
     refused(b"", "the type of a message needs 1 bytes and 0 are left")
+
+
+@pytest.mark.parametrize("lifetime_s", [-1.0, float("nan"), 86_401.0, float("inf")])
+def test_nobody_keeps_a_subscription_for_as_long_as_a_message_likes(lifetime_s: float) -> None:
+    none = np.empty(0, np.int64)
+    for forged in (Stored("a", 1, lifetime_s, None, none, none, none), ArcDigest(0, 1, 2, lifetime_s)):
+        refused(encode(forged), f"subscriptions live for 0 to 86,400 s unless renewed, not for {lifetime_s} s")
 
 
 def test_an_unknown_space_is_named() -> None:

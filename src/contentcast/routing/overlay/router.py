@@ -28,9 +28,9 @@ from contentcast.routing.chord.node import SUCCESSORS, SUSPECT_AFTER_S
 from contentcast.routing.contract import Effect, Input, Received, SendTo, SetTimer, Sizes, Started, Stopping, Timer, TimerFired
 from contentcast.routing.overlay.copying import BEHIND_NAME, host_of
 from contentcast.routing.overlay.notices import BUFFER_S, WAYS
-from contentcast.routing.overlay.place import Place
+from contentcast.routing.overlay.place import LIVES_FOR, Place
 from contentcast.routing.setup import Setup
-from contentcast.wire.overlay import Between
+from contentcast.wire.overlay import LONGEST_LIFE_S, Between
 
 STABILISE_EVERY_S: Final = 0.5
 RENEW_EVERY_S: Final = 10.0
@@ -81,6 +81,11 @@ class Overlay:
         for name, period_s in (("stabilise_s", stabilise_s), ("renew_s", renew_s), ("suspect_after_s", suspect_after_s)):
             if not 0 < period_s < inf:
                 raise ContentcastError(f"overlay: {name} is more than 0, got {period_s:g}")
+        if LIVES_FOR * renew_s > LONGEST_LIFE_S:
+            raise ContentcastError(
+                f"overlay: renew_s is at most {int(LONGEST_LIFE_S / LIVES_FOR):,}, since no subscription is kept for more than "
+                f"{LONGEST_LIFE_S:,.0f} s, got {renew_s:g}"
+            )
         for name, period_s in (("buffer_s", buffer_s), ("learn_s", learn_s)):
             if not 0 <= period_s < inf:
                 raise ContentcastError(f"overlay: {name} is 0 or more, got {period_s:g}")

@@ -261,6 +261,7 @@ def test_an_unknown_way_to_notify_is_refused_with_those_there_are() -> None:
         ("copies", 5, "1 to 4 copies, since it has 4 successors, got 5"),
         ("stabilise_s", 0.0, "stabilise_s is more than 0, got 0"),
         ("renew_s", -1.0, "renew_s is more than 0, got -1"),
+        ("renew_s", 24_686.0, "renew_s is at most 24,685, since no subscription is kept for more than 86,400 s"),
         ("suspect_after_s", float("inf"), "suspect_after_s is more than 0, got inf"),
         ("buffer_s", -1.0, "buffer_s is 0 or more, got -1"),
         ("learn_s", -1.0, "learn_s is 0 or more, got -1"),
