@@ -7,15 +7,17 @@ Source: the steps of `ring` (Zave's correct Chord). An Ask is also the notificat
                     Locate one finger's place                  the node before it answers
     Answer of x     x is my first successor, or stands between: my list becomes [x] + its list
     no answer       for `suspect_after_s` of asking: the node counts as dead until anything is heard of it
+                    the longer it is dead, the more rarely it is asked; after GIVEN_UP_AFTER_S it is forgotten
 
 Two rings become one (a partition has healed, a node joins) because nodes remember whom they knew and ask them again: whoever
-answers and stands between a node and its first successor becomes its first successor.
+answers and stands between a node and its first successor becomes its first successor. What a node was given at its start, its
+contacts and the configured ring, it never gives up: by these, rings that were parted for days find each other.
 Rule: nobody is taken for a successor who has not answered. Fingers and nodes heard of are hints only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -43,6 +45,13 @@ SUSPECT_AFTER_S: Final = 4.0
 LEAST_TRIES: Final = 4
 """A node that was asked less often is not taken for dead: answers get lost."""
 MOST_KNOWN: Final = 512
+MOST_NOTED: Final = 4 * MOST_KNOWN
+"""Names with a note of when they were asked or heard. Those that matter are known, neighbours or fingers: half as many."""
+GIVEN_UP_AFTER_S: Final = 3600.0
+WAITED_SHARE: Final = 1 / 16
+"""A node that has been dead for 16 s is asked once a second, ..."""
+LONGEST_WAIT_S: Final = 30.0
+"""... and from 8 minutes on twice a minute."""
 MOST_HOPS: Final = 128
 ASKED_A_ROUND: Final = 2
 PATIENT_ROUNDS: Final = 4
@@ -67,11 +76,13 @@ class ChordNode:
         self.member = Member.alone(self.me)
         self.mapping = 0
         """The version of the mapping, which travels with questions and answers."""
+        self._configured: Mapping[str, Member] = {}
+        self._contacts: tuple[str, ...] = ()
         self._known: dict[str, Peer] = {}
-        """Nodes that were ever heard of, the longest known first."""
+        """Nodes that were heard of, the longest known first."""
         self._arcs: dict[Peer, Finger] = {}
-        self._asked: dict[str, tuple[float, int]] = {}
-        """Since when, and how often, a node has been asked without an answer."""
+        self._asked: dict[str, tuple[float, int, float]] = {}
+        """Since when, how often, and when last, a node has been asked without an answer."""
         self._heard: dict[str, float] = {}
         self._round = 0
         self._rounds_alone = 0
@@ -81,26 +92,42 @@ class ChordNode:
     def start(self, members: Iterable[str]) -> None:
         """All these are taken to be on the ring, this node too."""
         names = tuple(sorted({*members, self.me.name}))
-        self.member = configured(names, self.length, self.bits)[self.me.name]
-        for each in names:
+        self._configured = configured(names, self.length, self.bits)
+        self.member = self._configured[self.me.name]
+        for each in names[-MOST_KNOWN - 1 :]:
             self.learn(each)
+
+    def meet(self, contacts: Iterable[str]) -> None:
+        """These were named to it; whether they are on the ring will be seen."""
+        self._contacts = tuple(contacts)
+        for each in self._contacts:
+            self.learn(each)
+
+    def _is_given(self, name: str) -> bool:
+        return name in self._configured or name in self._contacts
 
     def learn(self, name: str) -> None:
         if name != self.me.name and name not in self._known:
             if len(self._known) >= MOST_KNOWN:
-                dead = next((each for each in self._known if each not in self._heard), next(iter(self._known)))
-                del self._known[dead]
+                strangers = (each for each in self._known if each not in self._contacts)
+                silent = (each for each in self._known if each not in self._heard and each not in self._contacts)
+                del self._known[next(silent, next(strangers, next(iter(self._known))))]
             self._known[name] = peer(name, self.bits)
 
     # --- who is alive
 
     def is_dead(self, one: Peer, now: float) -> bool:
-        since, tries = self._asked.get(one.name, (now, 0))
+        since, tries, _ = self._asked.get(one.name, (now, 0, now))
         return tries >= LEAST_TRIES and now - since >= self.suspect_after_s
+
+    def _is_due(self, one: Peer, now: float) -> bool:
+        """Dead nodes may come back, and another ring may be behind them: they are asked ever more rarely."""
+        since, _, last = self._asked.get(one.name, (now, 0, now))
+        return not self.is_dead(one, now) or now - last >= min(LONGEST_WAIT_S, (now - since) * WAITED_SHARE)
 
     def suspect(self, name: str, now: float) -> None:
         """Somebody else has tried long enough."""
-        self._asked[name] = (now - self.suspect_after_s, LEAST_TRIES)
+        self._asked[name] = (now - self.suspect_after_s, LEAST_TRIES, now)
 
     def heard(self, name: str, now: float) -> None:
         """Anything came from this node: it is alive."""
@@ -127,11 +154,26 @@ class ChordNode:
             del self._arcs[each]
         return self.member != before
 
+    def _forget(self, now: float) -> None:
+        """Gives up who has been dead for long, and drops the notes about names that mean nothing here any more."""
+        given_up = [each for each, (since, _, _) in self._asked.items() if now - since >= GIVEN_UP_AFTER_S]
+        for name in given_up:
+            if not self._is_given(name) and self.is_dead(self._known_as(name), now):
+                self._known.pop(name, None)
+                self._asked.pop(name)
+                self._heard.pop(name, None)
+        if max(len(self._asked), len(self._heard)) > MOST_NOTED:
+            near = (self.member.predecessor, *self.member.successors, *self._arcs)
+            kept = self._known.keys() | {each.name for each in near}
+            self._asked = {name: noted for name, noted in self._asked.items() if name in kept}
+            self._heard = {name: noted for name, noted in self._heard.items() if name in kept}
+
     # --- a round
 
     def tick(self, now: float) -> list[Effect]:
         """One round of questions."""
         effects: list[Effect] = [Changed()] if self.bury(now) else []
+        self._forget(now)
         self._round += 1
         self._asked_this_round.clear()
         self._rounds_alone = 0 if self.member.successors else self._rounds_alone + 1
@@ -139,9 +181,9 @@ class ChordNode:
             effects.append(Changed())  # who is about to join is not quiet
         if self.member.successors:
             effects.append(self._ask(self.member.successor, now, notify=True))
-        elif self.member.predecessor != self.me:
+        elif self.member.predecessor != self.me and self._is_due(self.member.predecessor, now):
             effects.append(self._ask(self.member.predecessor, now))
-        effects += [self._ask(each, now) for each in self._some_known()]
+        effects += [self._ask(each, now) for each in self._some_known(now)]
         target = self._finger_place()
         if target is not None:
             hop = self.next_hop(target, now)
@@ -150,15 +192,15 @@ class ChordNode:
         return effects
 
     def _ask(self, other: Peer, now: float, notify: bool = False) -> Effect:
-        since, tries = self._asked.get(other.name, (now, 0))
-        self._asked[other.name] = (since, tries + 1)
+        since, tries, _ = self._asked.get(other.name, (now, 0, now))
+        self._asked[other.name] = (since, tries + 1, now)
         if not self.member.successors and not notify:
             return SendTo(other.name, Locate(self.me.key, self.me.name))
         return SendTo(other.name, Ask(notify, self.mapping))
 
-    def _some_known(self) -> list[Peer]:
+    def _some_known(self, now: float) -> list[Peer]:
         """The next ones of those who were heard of, in turn."""
-        others = [each for each in self._known.values() if each != self.member.successor]
+        others = [each for each in self._known.values() if each != self.member.successor and self._is_due(each, now)]
         count = min(ASKED_A_ROUND, len(others))
         begin = self._round * ASKED_A_ROUND
         return [others[(begin + each) % len(others)] for each in range(count)]

@@ -82,7 +82,11 @@ class Copying:
         self.sure_arc()
         digest = self._store.digest(member.arc)
         effects: list[Effect] = []
-        for peer in self.holders():
+        holders = self.holders()
+        names = {each.name for each in holders}
+        self._confirmed = {name: known for name, known in self._confirmed.items() if name in names}
+        self._agreed = (self._agreed[0], self._agreed[1] & names)
+        for peer in holders:
             known = self._confirmed.get(peer.name) == (member.arc, digest)
             if not known or self._round % CONFIRM_EVERY == 0:
                 effects.append(SendTo(peer.name, ArcDigest(*member.arc, digest, self._store.least_life(member.arc, now))))

@@ -164,8 +164,7 @@ class Place:
         topology = self.setup.topology
         if topology is not None and self.broker in topology:
             self.chord.start(topology.brokers)
-        for each in self.setup.contacts:
-            self.chord.learn(each)
+        self.chord.meet(self.setup.contacts)
         share = self.setup.dice.random()
         learning = [SetTimer(LEARN, now + self._learn_s, background=True)] if self._learn_s else []
         return [

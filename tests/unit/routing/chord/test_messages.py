@@ -98,7 +98,7 @@ class PlayedNode(ChordNode):
     def _is_gone(self, one: Peer, now: float) -> bool:
         return self.is_dead(one, now)
 
-    def _some_known(self) -> list[Peer]:
+    def _some_known(self, now: float) -> list[Peer]:
         others = sorted(self.theatre.living - {self.me.name})
         return [] if self.member.successors else [self.theatre.peers[each] for each in others[:1]]
 
