@@ -191,11 +191,14 @@ def _own(events: list[str], rules: Path, space: Path, network: Topology, publish
 
 
 def _played(trial: Trial, name: str) -> Outcome:
-    with progress(name, trial.events) as advance:
+    at = "subscriptions settle"
+    with progress(lambda: f"{name}, {at}", trial.events) as advance:
         done = 0.0
 
         def tell(share: float) -> None:
-            nonlocal done
+            nonlocal done, at
+            # A protocol that renews what it told goes on until a period has brought nothing new: all brokers, for seconds.
+            at = "events" if share < 1 else "waiting until all is quiet"
             advance(round((share - done) * trial.events))
             done = share
 

@@ -26,6 +26,20 @@ def test_lines_say_how_far_the_work_is(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "contentcast: market: 12,000 of 20,000 (0 s)\n" in said
 
 
+def test_lines_say_at_which_step_the_work_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last events of `simulate` are out, and the brokers are not quiet yet: it stood at "1,000 of 1,000"."""
+    monkeypatch.setattr(progress_lines, "LINE_EVERY_S", 0.01)
+    step = "events"
+    with progress(lambda: f"overlay, {step}", 10) as advance:
+        said = ""
+        while "overlay, events: 0 of 10 (0 s)" not in said:
+            said += capsys.readouterr().err
+        step = "waiting until all is quiet"
+        advance(10)
+        while "overlay, waiting until all is quiet: 10 of 10 (0 s)" not in said:
+            said += capsys.readouterr().err
+
+
 def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with lines(lambda: "quick"):
         pass

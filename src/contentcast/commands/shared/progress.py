@@ -17,8 +17,12 @@ def tasks_of(tracker: Any) -> tuple[int, int]:
 
 
 @contextmanager
-def progress(what: str, rows: int | None, unit: str = "") -> Iterator[Callable[[int], None]]:
-    """Gives a function to be told how many more rows are done. `rows` is None where nobody knows how many will come."""
+def progress(what: str | Callable[[], str], rows: int | None, unit: str = "") -> Iterator[Callable[[int], None]]:
+    """Gives a function to be told how many more rows are done. `rows` is None where nobody knows how many will come.
+
+    `what` is a function where the work has several steps: it says at which one it is now.
+    """
+    step = what if callable(what) else what.__str__
     behind = f" {unit}" if unit else ""
     if not sys.stderr.isatty():
         done = 0
@@ -27,7 +31,7 @@ def progress(what: str, rows: int | None, unit: str = "") -> Iterator[Callable[[
             nonlocal done
             done += more
 
-        with lines(lambda: f"{what}: {done:,}{behind}" if rows is None else f"{what}: {done:,} of {rows:,}{behind}"):
+        with lines(lambda: f"{step()}: {done:,}{behind}" if rows is None else f"{step()}: {done:,} of {rows:,}{behind}"):
             yield advance
         return
     from rich.console import Console
@@ -35,5 +39,5 @@ def progress(what: str, rows: int | None, unit: str = "") -> Iterator[Callable[[
 
     columns = (TextColumn(f"{{task.description}}{behind}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=rows)
-        yield lambda done: bar.advance(task, done)
+        task = bar.add_task(step(), total=rows)
+        yield lambda done: bar.update(task, advance=done, description=step())
