@@ -16,6 +16,13 @@ from contentcast.network.picture import HEIGHT, LABELLED, WIDTH, colour, legend
 
 RADIUS: Final = 240.0
 LABEL_AT: Final = RADIUS + 30.0
+EXPLAINED: Final = (
+    "A dot is a place of a broker on the ring of keys;",
+    "it is larger and darker, the more it has matched.",
+    "The arc before it, clockwise, holds its keys;",
+    "it is wider, the more subscriptions it keeps.",
+    "Longer arcs hold more keys. Below: the most.",
+)
 
 
 class Stand(NamedTuple):
@@ -40,6 +47,9 @@ def draw_ring(stands: Sequence[Stand], kept: Mapping[str, float], matched: Mappi
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(title or "the ring")}" font-family="system-ui, sans-serif">'
     ]
+    for at, line in enumerate((title, *EXPLAINED)):
+        weight = ' font-weight="bold"' if at == 0 else ""
+        parts.append(f'<text x="16" y="{24 + 16 * at}" font-size="12"{weight} fill="currentColor">{escape(line)}</text>')
     for at, stand in enumerate(ring):
         before = ring[at - 1].share if len(ring) > 1 else stand.share - 0.9999
         length = (stand.share - before) % 1.0

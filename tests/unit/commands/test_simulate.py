@@ -121,6 +121,7 @@ def test_the_overlay_is_drawn_as_a_ring(tmp_path: Path) -> None:
     assert picture.count("<path") == picture.count("<circle") - 1 > 2, "an arc for each place; the legend has a circle"
     assert "% of the keys" in picture
     assert "subscriptions</title>" in picture
+    assert "A dot is a place of a broker on the ring of keys" in picture
 
 
 def test_every_place_of_a_broker_is_on_the_drawn_ring(tmp_path: Path) -> None:
