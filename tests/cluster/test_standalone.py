@@ -91,6 +91,7 @@ def test_the_archive_for_spark_submit_holds_contentcast(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, ["cluster", "package", "--out", str(tmp_path / "contentcast.tar.gz")])
     assert ended.exit_code == 0, ended.output
     assert "--archives" in ended.stdout
+    assert "--conf spark.files.useFetchCache=false" in ended.stdout
     with tarfile.open(tmp_path / "contentcast.tar.gz") as archive:
         assert {"contentcast/__init__.py", "contentcast/spark/match.py"} <= set(archive.getnames())
 

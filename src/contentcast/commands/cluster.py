@@ -83,7 +83,7 @@ def _package(out: Path) -> None:
     from contentcast.spark.cluster import package
 
     shutil.copyfile(package.archive(), out)
-    settings = " ".join(f"--conf {name}={value}" for name, value in package.environment().items())
+    settings = " ".join(f"--conf {name}={value}" for name, value in (package.environment() | package.ONE_COPY).items())
     typer.echo(f"--archives {out}#{package.FOLDER} {settings}")
 
 

@@ -29,6 +29,7 @@ EVERYWHERE = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    **package.ONE_COPY,
 }
 
 BROUGHT_TO = ("spark://", "local-cluster")

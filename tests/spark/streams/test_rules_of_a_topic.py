@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import shutil
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkFiles
 
 import contentcast as cc
 from contentcast.spark import prepare
 from contentcast.spark.outside.kafka import last_of_each_key
+from contentcast.spark.subscriptions import indexes
 from contentcast.spark.subscriptions.indexes import VERSIONS_KEPT, Prepared
+from contentcast.spark.subscriptions.mapped import Mapped
 
 TRADES = cc.Space("trades", issue="string", price="float")
 CHEAP = b'{"subscription": 7, "predicate": "price < 120", "broker": "b1"}'
@@ -103,15 +107,106 @@ def test_columns_may_have_names_of_their_own() -> None:
     assert last_of_each_key(sent, "rules", "rule", "when").to_pylist() == [{"subscription": 7, "predicate": "price < 120"}]
 
 
-def test_what_was_sent_to_workers_stays_there_for_executors_that_start_later(rules: Rules) -> None:
+class Cluster:
+    """A driver and a worker, each with a folder to which Spark copies the files of the job."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.driver, self.worker, self.sent = folder / "driver", folder / "worker", list[Path]()
+        self.driver.mkdir()
+        self.worker.mkdir()
+        self.sparkContext: Any = SimpleNamespace(master="spark://w:7077", addFile=self._add)
+        self._patch = monkeypatch
+        self.at(self.driver)
+        monkeypatch.setattr(indexes, "_MAPPED", {})
+
+    def at(self, folder: Path) -> None:
+        self._patch.setattr(SparkFiles, "getRootDirectory", lambda: str(folder))
+        self._patch.setattr(SparkFiles, "get", lambda name: str(folder / name))
+
+    def _add(self, path: str) -> None:
+        """As Spark does: a file keeps its name for good, and the driver gets a copy too."""
+        assert Path(path).name not in {each.name for each in self.sent}
+        self.sent.append(Path(path))
+        shutil.copy(path, self.driver)
+
+    def ship(self, prepared: Prepared) -> str:
+        self.at(self.driver)
+        prepared.ship(cast(Any, self), version := prepared.current.read_text())
+        return version
+
+    def opened(self, prepared: Prepared, version: str) -> Mapped:
+        """By a task that is told this version, once Spark has brought the worker what it does not have."""
+        for each in self.sent:
+            if not (before := self.worker / f".{each.name}").exists():
+                before.touch()
+                shutil.copy(each, self.worker)
+        self.at(self.worker)
+        elsewhere = replace(prepared, folder="/a/folder/of/another/machine")
+        with pytest.MonkeyPatch.context() as told:
+            told.setattr(Prepared, "_version_of_task", lambda self: version)
+            return elsewhere.open()
+
+    def bytes_on_worker(self) -> dict[str, int]:
+        return {each.name: each.stat().st_size for each in self.worker.glob("contentcast-*")}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(tmp_path, monkeypatch)
+
+
+def ids_of(mapped: Mapped) -> list[int]:
+    found = mapped.index().match_batch(pa.RecordBatch.from_pylist([{"issue": "SAP", "price": 1.0}]))["subscription"]
+    return sorted(mapped.column("subscription", found).to_pylist())
+
+
+def test_what_was_sent_to_workers_stays_there_for_executors_that_start_later(rules: Rules, cluster: Cluster) -> None:
     """Spark brings them all files of the job, also of versions that nobody takes any more; those are empty."""
-    sent: list[str] = []
-    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://w:7077", addFile=sent.append))
     prepared = prepare(rules, TRADES)
     changes = VERSIONS_KEPT + 2
     for _ in range(changes):
         rules.then(prepared, (b"7", CHEAP))
-        prepared.ship(cluster, prepared.current.read_text())
-    sizes = [Path(each).stat().st_size for each in sent if each.endswith("index-0")]
+        version = cluster.ship(prepared)
+    sizes = [each.stat().st_size for each in cluster.sent if each.name.endswith("index-0")]
     assert len(sizes) == changes
     assert [size > 0 for size in sizes] == [False] * (changes - VERSIONS_KEPT) + [True] * VERSIONS_KEPT
+    assert ids_of(cluster.opened(prepared, version)) == [7]
+
+
+def test_copies_on_a_worker_do_not_grow_with_the_changes_of_the_rules(rules: Rules, cluster: Cluster) -> None:
+    prepared = prepare(rules, TRADES)
+    first, seen = cluster.ship(prepared), []
+    assert ids_of(cluster.opened(prepared, first)) == [7]
+    for _ in range(2 * VERSIONS_KEPT):
+        rules.then(prepared, (b"8", SAP))
+        assert ids_of(cluster.opened(prepared, cluster.ship(prepared))) == [7, 8]
+        seen.append(len(cluster.bytes_on_worker()))
+    assert seen[VERSIONS_KEPT - 1 :] == [seen[VERSIONS_KEPT - 1]] * (VERSIONS_KEPT + 1)
+    assert list(cluster.driver.iterdir()) == [], "Spark's copies on the driver serve nobody"
+    assert ids_of(cluster.opened(prepared, first)) == [7], "a batch takes the version that was built first"
+
+
+def test_a_task_that_still_reads_an_old_version_keeps_its_copy(rules: Rules, cluster: Cluster) -> None:
+    prepared = prepare(rules, TRADES)
+    rules.then(prepared, (b"8", SAP))
+    reading = cluster.opened(prepared, old := cluster.ship(prepared))
+    for _ in range(VERSIONS_KEPT):
+        rules.then(prepared, (b"9", None))
+        cluster.opened(prepared, cluster.ship(prepared))
+    assert ids_of(reading) == [7, 8], "only now it reads the index and the columns"
+    del reading
+    rules.then(prepared, (b"9", None))
+    cluster.opened(prepared, cluster.ship(prepared))
+    assert not any(f"-{old}-" in name for name in cluster.bytes_on_worker())
+
+
+def test_rules_that_are_again_as_they_were_reach_the_workers_again(rules: Rules, cluster: Cluster) -> None:
+    """An old file that is put back has the fingerprint that it had. Spark would not send files again under a name it knows."""
+    prepared = prepare(rules, TRADES)
+    before = list(rules.sent)
+    for _ in range(VERSIONS_KEPT + 1):
+        rules.then(prepared, (b"8", SAP))
+        cluster.opened(prepared, cluster.ship(prepared))
+    rules.sent[:] = [*before, (b"8", SAP)]
+    rules.then(prepared)
+    assert ids_of(cluster.opened(prepared, cluster.ship(prepared))) == [7, 8]

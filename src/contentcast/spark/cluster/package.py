@@ -28,6 +28,8 @@ from contentcast.spark.java import cache_folder
 FOLDER: Final = "contentcast-package"
 CACHE: Final = "cache"
 ARCHIVES, ENVIRONMENT = "spark.archives", "spark.executorEnv."
+ONE_COPY: Final = {"spark.files.useFetchCache": "false"}
+"""Else a worker has a second copy of each file of a job, which nobody can remove: indexes are files of a job."""
 
 
 def settings() -> dict[str, str]:

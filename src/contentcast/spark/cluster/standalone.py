@@ -113,7 +113,7 @@ def start(
             started.append(_worker(folder, number, url, cores, memory, (java_homes or {}).get(number, home)))
         cluster = Cluster(str(folder), url, page, master, started[1:])
         _write(cluster)
-        _until(lambda: len(cluster.alive()) == workers, started, "the workers did not come up")
+        _until(lambda: _count_alive(cluster) == workers, started, "the workers did not come up")
     except BaseException:
         _end(started)
         raise
@@ -193,6 +193,14 @@ def _started(name: str, folder: Path, home: Path, java_class: str, words: list[s
             start_new_session=True,  # Ctrl-C is for the command that started it
         )
     return Started(name, process.pid, str(mine))
+
+
+def _count_alive(cluster: Cluster) -> int:
+    """0 as long as the master's page does not answer; on a busy machine that may take it many seconds."""
+    try:
+        return len(cluster.alive())
+    except OSError:
+        return 0
 
 
 def _said(started: Started, what: re.Pattern[str]) -> str:

@@ -6,10 +6,13 @@
     folder/contentcast-KEY-VERSION-about       the shards (JSON)
     folder/contentcast-KEY-current             the version for tasks that are not told one
 
+A version is a number that grows, and what the table was then: 12-5f2e0c71b9aa. Number 0 stays, because a batch takes it, and
+of the others the newest VERSIONS_KEPT.
+
 Workers of a local Spark, and of a cluster that shares the folder, map the files where they lie; others get copies by
-`SparkContext.addFile`. A stream follows a table that lies in files: `deliver` looks before each micro-batch whether they have
-changed and tells its tasks the version; under another sink the first task of a micro-batch looks, if it can see the files, and
-all tasks of that micro-batch, also when run again, take what it found.
+`SparkContext.addFile`, and remove those of old versions when they map a new one. A stream follows a table that lies in files:
+`deliver` looks before each micro-batch whether they have changed and tells its tasks the version; under another sink the first
+task of a micro-batch looks, if it can see the files, and all tasks of that micro-batch, also when run again, take that.
 Rule: a file never changes once it has its name; a version is published when all its files are there.
 """
 
@@ -32,17 +35,17 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import SparkFiles, TaskContext
 from pyspark.sql import SparkSession
 
 import contentcast as cc
 from contentcast.model.errors import ContentcastError
 from contentcast.model.space import Space
 from contentcast.spark.cluster.room import room_for_index
-from contentcast.spark.subscriptions.building import IDS_ALONE, build, file_index
+from contentcast.spark.subscriptions.building import IDS_ALONE, build, file_index, replace_file
 from contentcast.spark.subscriptions.building_on_workers import build_on_workers, can_build
 from contentcast.spark.subscriptions.choosing import choose_shards
-from contentcast.spark.subscriptions.mapped import Mapped
+from contentcast.spark.subscriptions.mapped import Mapped, remove_copies
 from contentcast.spark.subscriptions.shards import ONE, Shards
 from contentcast.spark.subscriptions.tables import (
     ID,
@@ -118,11 +121,12 @@ class Prepared:
             seen = ""
             try:
                 seen = self.follows.fingerprint()
-                if seen != before and seen not in self.unusable:
-                    self._build(seen)
-                    self.publish(seen)
+                if seen != before.partition("-")[2] and seen not in self.unusable:
+                    version = _numbered(_number(before) + 1, seen)
+                    self._build(version)
+                    self.publish(version)
                     self.unusable.clear()
-                    return seen
+                    return version
             except (ContentcastError, OSError) as reason:
                 if seen not in self.unusable:  # said once
                     self.unusable[seen] = (
@@ -151,14 +155,13 @@ class Prepared:
         part = self.current.with_suffix(f".{os.getpid()}")
         part.write_text(version)
         part.replace(self.current)
-        abouts = [each for each in Path(self.folder).glob(f"contentcast-{self.key}-*-about") if each.stat().st_size]
-        for old in sorted(abouts, key=lambda each: each.stat().st_mtime_ns)[:-VERSIONS_KEPT]:
-            for path in Path(self.folder).glob(f"{old.name.removesuffix('about')}*"):
+        for path in outlived(Path(self.folder), self.key, version):
+            if path.name not in self._shipped:
                 path.unlink(missing_ok=True)
-                if path.name in self._shipped:
-                    # Empty: Spark brings all files of a job to an executor that starts later, which can do nothing if one is
-                    # missing; and Spark has no way to take a file out of a job.
-                    path.touch()
+            elif path.stat().st_size:
+                # Empty: Spark brings all files of a job to an executor that starts later, which can do nothing if one is
+                # missing; and Spark has no way to take a file out of a job.
+                replace_file(path, Path.touch)
 
     # --- on the driver
 
@@ -175,6 +178,9 @@ class Prepared:
             if path.name not in self._shipped and not path.name.endswith("-refused"):
                 spark.sparkContext.addFile(str(path))
                 self._shipped.add(path.name)
+                Path(SparkFiles.get(path.name)).unlink(
+                    missing_ok=True
+                )  # workers get the file itself; this is the driver's copy
 
     # --- on a worker
 
@@ -183,9 +189,14 @@ class Prepared:
         version = self._version_of_task()
         known = (self.key, version)
         if known not in _MAPPED:
+            for key, old in list(_MAPPED):
+                if key == self.key and is_outlived(_number(old), version):
+                    del _MAPPED[key, old]
             while len(_MAPPED) >= VERSIONS_MAPPED:
                 _MAPPED.pop(next(iter(_MAPPED)))
             _MAPPED[known] = Mapped(self, version)
+            if _MAPPED[known].is_copy:
+                remove_copies(outlived(Path(SparkFiles.getRootDirectory()), self.key, version))
         return _MAPPED[known]
 
     def _version_of_task(self) -> str:
@@ -222,6 +233,24 @@ class Prepared:
 _MAPPED: Final[dict[tuple[str, str], Mapped]] = {}
 
 
+def _numbered(number: int, fingerprint: str) -> str:
+    return f"{number}-{fingerprint}"
+
+
+def _number(version: str) -> int:
+    return int(version.partition("-")[0])
+
+
+def is_outlived(number: int, newest: str) -> bool:
+    return 0 < number <= _number(newest) - VERSIONS_KEPT
+
+
+def outlived(folder: Path, key: str, newest: str) -> list[Path]:
+    """The files there of versions that nobody takes any more, by their names."""
+    found = folder.glob(f"contentcast-{key}-[0-9]*-*")
+    return [each for each in found if is_outlived(int(each.name.split("-")[2]), newest)]
+
+
 Subscriptions: TypeAlias = SubscriptionTable | cc.MatchIndex | Prepared
 
 
@@ -250,7 +279,7 @@ def prepare(
         space,
         str(_made(folder)),
         key=uuid.uuid4().hex[:12],
-        version=uuid.uuid4().hex[:16],
+        version=_numbered(0, uuid.uuid4().hex[:16]),
         added=IDS_ALONE,
         shared=folder is not None,
     )
@@ -262,7 +291,7 @@ def prepare(
     else:
         followed = _followed(subscriptions, id, predicate)
         if followed is not None:
-            made = replace(made, follows=followed, version=followed.fingerprint())
+            made = replace(made, follows=followed, version=_numbered(0, followed.fingerprint()))
         checked = check_table(read_table(subscriptions, id, predicate))
         room = room_for_index(SparkSession.getActiveSession(), len(checked.texts), checked.columns.nbytes)
         made = replace(made, added=checked.columns.schema, shards=choose_shards(space, checked.texts, shards, shard_key, room))

@@ -1,5 +1,7 @@
 """One version of prepared subscriptions as a worker has it: the files of `indexes`, mapped when they are first used.
 
+Copies that a worker was brought are removed when they are old. A process that may still read a version holds a shared lock on
+its `about`, and as long as anybody holds one the files of that version stay.
 Rule: a worker whose memory is limited holds the index of one shard at a time; others keep all that they have mapped.
 """
 
@@ -7,10 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +39,10 @@ class Mapped:
     def __init__(self, prepared: Prepared, version: str) -> None:
         self._prepared, self._version = prepared, version
         self._indexes: dict[int, cc.MatchIndex] = {}
+        about = self._find("about")
+        self.is_copy = about != prepared.path(version, "about")
+        if self.is_copy:
+            self._held = _held(about)
         self.about = read_about(self._find("about"))
 
     def _find(self, what: str) -> Path:
@@ -120,3 +127,31 @@ class Mapped:
             name: column.chunk(0) if column.num_chunks == 1 else column
             for name, column in zip(table.column_names, table.columns, strict=True)
         }
+
+
+def _held(about: Path) -> BinaryIO:
+    """Until the file is closed, which it is with the object that has it."""
+    import fcntl
+
+    file = about.open("rb")
+    with suppress(OSError):  # a file system without locks: then nobody gets one, and nothing is removed
+        fcntl.flock(file, fcntl.LOCK_SH)
+    return file
+
+
+def remove_copies(files: Iterable[Path]) -> None:
+    """Of each version all files, unless a process holds it."""
+    import fcntl
+
+    versions: dict[str, list[Path]] = {}
+    for path in files:
+        prefix, _, what = path.name.partition("-index-")
+        versions.setdefault(prefix if what else prefix.rpartition("-")[0], []).append(path)
+    for name, paths in versions.items():
+        with suppress(OSError), ExitStack() as until_removed:
+            about = paths[0].with_name(f"{name}-about")
+            if about in paths:
+                held = until_removed.enter_context(about.open("rb"))
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for path in paths:
+                path.unlink(missing_ok=True)
