@@ -86,6 +86,11 @@ def match(
 
 def _matched(events: DataFrame, matching: Callable[[Batches], Batches], schema: StructType, prepared: Prepared) -> DataFrame:
     if prepared.follows is not None and events.isStreaming:
+        if not prepared.follows.has_columns and not prepared.count + prepared.refused_count:
+            raise ContentcastError(
+                f"{prepared.follows} holds no rules, and only its messages say which columns a match has; send a first rule "
+                "with all keys that rules will have, then start the stream"
+            )
         follow(prepared, matching)
     return map_arrow(events, matching, schema)
 

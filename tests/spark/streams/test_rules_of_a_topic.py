@@ -11,9 +11,10 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from pyspark import SparkFiles
+from pyspark.sql import SparkSession
 
 import contentcast as cc
-from contentcast.spark import prepare
+from contentcast.spark import match, prepare
 from contentcast.spark.outside.kafka import last_of_each_key
 from contentcast.spark.subscriptions import indexes
 from contentcast.spark.subscriptions.indexes import VERSIONS_KEPT, Prepared
@@ -102,6 +103,16 @@ def test_when_all_rules_are_removed_none_is_left(rules: Rules) -> None:
     assert rules.then(prepared, (b"8", SAP)) == [8]
 
 
+def test_a_stream_does_not_start_before_a_message_says_which_columns_rules_have(spark: SparkSession, rules: Rules) -> None:
+    rate = spark.readStream.format("rate").load().selectExpr("'IBM' issue", "1.0D price")
+    rules.sent[:] = [(b"7", None)]
+    with pytest.raises(cc.ContentcastError, match=r"rules holds no rules, .* send a first rule with all keys"):
+        match(rate, rules, TRADES)
+    assert match(spark.createDataFrame([], "issue string, price double"), rules, TRADES).columns[-1] == "subscription"
+    rules.sent.append((b"8", SAP))
+    assert match(rate, rules, TRADES).columns == ["issue", "price", "subscription", "broker"]
+
+
 def test_columns_may_have_names_of_their_own() -> None:
     sent = messages((b"7", b'{"rule": 7, "when": "price < 120"}'))
     assert last_of_each_key(sent, "rules", "rule", "when").to_pylist() == [{"subscription": 7, "predicate": "price < 120"}]
@@ -175,7 +186,7 @@ def test_what_was_sent_to_workers_stays_there_for_executors_that_start_later(rul
 
 def test_copies_on_a_worker_do_not_grow_with_the_changes_of_the_rules(rules: Rules, cluster: Cluster) -> None:
     prepared = prepare(rules, TRADES)
-    first, seen = cluster.ship(prepared), []
+    first, seen = cluster.ship(prepared), list[int]()
     assert ids_of(cluster.opened(prepared, first)) == [7]
     for _ in range(2 * VERSIONS_KEPT):
         rules.then(prepared, (b"8", SAP))
