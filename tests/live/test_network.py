@@ -30,6 +30,31 @@ async def test_an_event_arrives_at_another_broker() -> None:
 
 
 @story
+async def test_a_broker_that_is_told_to_be_its_own_neighbour_says_so_once() -> None:
+    async with Net() as net:
+        broker = await net.broker("self")
+        (address,) = broker.addresses
+        broker.neighbours.keep([address])
+        await until(lambda: broker.neighbours._tasks[address].done())
+        assert isinstance(broker.log, Silent)
+        why = "this is the broker's own address; give it the address of another broker, or leave it out"
+        assert broker.neighbours.dialled[address] == why
+        told = [(what, facts.get("reason")) for what, facts in broker.log.notes if what not in ("started", "warming")]
+        assert told == [("link not made", why)]
+        assert not broker.reception.strangers
+
+
+@story
+async def test_a_broker_does_not_join_through_itself() -> None:
+    async with Net() as net:
+        broker = await net.broker("self")
+        with pytest.raises(cc.ContentcastError, match="a broker cannot join through itself; name another broker, or none if"):
+            await broker.neighbours.ask_names(broker.addresses)
+        other = await net.broker("other")
+        assert await broker.neighbours.ask_names((*broker.addresses, *other.addresses)) == ("other",)
+
+
+@story
 async def test_what_nobody_wants_crosses_no_link() -> None:
     async with Net() as net:
         a, b, publisher, subscriber = await net.pair()

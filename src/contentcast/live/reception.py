@@ -11,7 +11,7 @@ Rule: what cannot be read or is out of place ends its connection, with the reaso
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from contentcast.live.greeting import check_greeting
 from contentcast.live.links.connection import Connection
@@ -27,9 +27,13 @@ from contentcast.routing.contract import DIRECT, Received
 from contentcast.wire import Message, WireError, decode
 from contentcast.wire.client import Addresses, Beat, Direct, Failed, Spaces, Welcome
 
+ITSELF: Final = "itself"
+"""The code of the answer to a broker that has dialled its own address, and who alone hears it."""
+
 
 class Host(Protocol):
     name: str
+    incarnation: int
     is_ready: bool
     log: Log
     news: SpaceNews
@@ -112,6 +116,11 @@ class Reception:
 
     def _hear_stranger(self, connection: Connection, message: Message) -> None:
         greeting = check_greeting(message)
+        if (greeting.name, greeting.incarnation) == (self._host.name, self._host.incarnation) and greeting.role != "client":
+            reason = "this is the broker's own address; give it the address of another broker, or leave it out"
+            connection.send(Failed(0, ITSELF, reason))
+            connection.close()
+            return
         if not self._host.is_ready:
             raise ContentcastError(f"broker {self._host.name} is not ready; try again")
         if greeting.role in ("link", "direct"):
@@ -135,7 +144,8 @@ class Reception:
             case Welcome():
                 self._neighbours.welcomed(connection, calling, message)
             case Failed():
-                self._neighbours.refused(calling, message.reason, message.text if message.code == "already-linked" else "")
+                linked_to = message.text if message.code == "already-linked" else ""
+                self._neighbours.refused(calling, message.reason, linked_to, message.code == ITSELF)
                 connection.close()
             case _:
                 raise WireError(f"expected Welcome, got {type(message).__name__}")

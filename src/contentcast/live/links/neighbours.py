@@ -134,6 +134,9 @@ class Neighbours:
                     self.dialled[address] = f"linked to {there.name}" if there else "refused"
                 except OSError as reason:
                     self._complain(address, fault(reason))
+                except Itself as reason:
+                    self._complain(address, str(reason))
+                    return
                 except Refusal as reason:
                     self._complain(address, f"refused: {reason}")
             if there is not None:
@@ -187,13 +190,18 @@ class Neighbours:
     async def ask_names(self, addresses: tuple[Address, ...]) -> tuple[str, ...]:
         """The names of those through whom a broker without fixed links joins; one that answers is enough."""
         names: list[str] = []
+        others = list(addresses)
         for address in addresses:
             try:
                 names.append(await self.ask_name(address))
             except (OSError, Refusal) as reason:
+                if isinstance(reason, Itself):
+                    others.remove(address)
                 self._host.note("not joined through", address=str(address), reason=fault(reason))
+        if addresses and not others:
+            raise ContentcastError("a broker cannot join through itself; name another broker, or none if this is the first")
         if addresses and not names:
-            raise ContentcastError(f"none of {', '.join(map(str, addresses))} answers; start one of them first")
+            raise ContentcastError(f"none of {', '.join(map(str, others))} answers; start one of them first")
         return tuple(names)
 
     def welcomed(self, connection: Connection, calling: Calling, welcome: Welcome) -> None:
@@ -212,11 +220,13 @@ class Neighbours:
         if not kept:
             connection.close()
 
-    def refused(self, calling: Calling, reason: str, linked_to: str = "") -> None:
-        """The other side does not want the connection, or it was lost before it was greeted."""
+    def refused(self, calling: Calling, reason: str, linked_to: str = "", itself: bool = False) -> None:
+        """The other side does not want the connection, or it was lost before it was greeted; or it is this broker itself."""
         if calling.answered.done():
             return
-        if linked_to in self.links:
+        if itself:
+            calling.answered.set_exception(Itself(reason))
+        elif linked_to in self.links:
             calling.answered.set_result(self.links[linked_to])
         else:
             calling.answered.set_exception(Refusal(reason))
@@ -416,3 +426,7 @@ class Neighbours:
 
 class Refusal(Exception):
     """The other side does not want this connection."""
+
+
+class Itself(Refusal):
+    """There is no other side: the address that was dialled leads back to this broker. It does so the next time, too."""
