@@ -106,6 +106,13 @@ def test_a_misspelt_file_is_told_before_anything_is_published(tmp_path: Path, mo
         assert (told.exit_code, told.stderr) == (2, f"contentcast: {complaint}\n")
 
 
+@pytest.mark.parametrize("command", ["publish", "subscribe"])
+def test_a_declaration_of_nothing_is_refused(command: str) -> None:
+    told = CliRunner().invoke(app, [command, "trades", "--declare", ""])
+    assert told.exit_code == 2
+    assert """takes a name and a kind for each attribute, "issue string, price float", got ''""" in told.stderr
+
+
 def test_a_publisher_with_a_name_goes_to_one_broker(tmp_path: Path) -> None:
     (tmp_path / "day.jsonl").write_text('{"issue": "IBM"}\n')
     words = ["publish", "trades", str(tmp_path / "day.jsonl"), "--publisher", "feed", "--broker", "127.0.0.1:1,127.0.0.1:2"]

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from contentcast.catalog import PROTOCOLS
+from contentcast.commands.live.publish import _tell_not_known
 from contentcast.commands.live.why import ARRIVES, LEFT_OUT, NO_MATCH, NOT_REACHED, UNKNOWN, WAITS, _ask, _judge, _lines
 from contentcast.commands.live.why_past import LATER_S
 from contentcast.language import parse_predicate
 from contentcast.live.client import tracing
 from contentcast.live.client.tracing import Tracer
 from contentcast.live.looking.judging import never
+from contentcast.live.settings.address import read_address
 from contentcast.live.settings.limits import Limits
 from tests.live.stories import TRADE, TRADES, Net, knows_space, story, until
 
@@ -33,7 +35,7 @@ async def line(net: Net, protocol: str = "link-matching") -> Any:
     publisher, desk = await net.client(a), await net.client(c, name="desk-7")
     await publisher.declare(TRADES)
     await knows_space(desk)
-    subscription = await desk.subscribe("trades", "issue = 'IBM' AND price < 120")
+    subscription = await desk.subscribe("trades", "issue = 'IBM' AND price < 120", deliver=print)
     url = str(a.addresses[0])
 
     async def would_arrive() -> bool:
@@ -132,7 +134,7 @@ async def test_a_subscription_that_came_later_than_the_event() -> None:
         await client.declare(TRADES)
         await client.publish("trades", TRADE)
         await asyncio.sleep(2 * LATER_S)  # ages are told to a few milliseconds
-        subscription = await client.subscribe("trades", "price < 120")
+        subscription = await client.subscribe("trades", "price < 120", deliver=print)
         code, told = await _ask(str(a.addresses[0]), "trades", TRADE, subscription.id, {})
         assert code == NOT_REACHED
         assert told["place"].startswith("the subscription is ")
@@ -187,9 +189,9 @@ async def test_a_position_of_the_log_at_which_an_event_waits_for_a_broker_that_i
         kept = await desk.subscribe("trades", "price < 120", durable="desk-7", deliver=lambda event: None)
         await b.stop()
         await until(lambda: not a.neighbours.links)
-        await feed.publish("trades", TRADE)
+        position = (await feed.publish("trades", TRADE)).position
         code, told = await _ask(str(a.addresses[0]), "trades", TRADE, kept.id, {})
-        assert (code, told["place"]) == (WAITS, "position 1 of a's log: b has not said that it has it")
+        assert (code, told["place"]) == (WAITS, f"position {position:,} of a's log: b has not said that it has it")
         assert "b" in told["unreachable"]
 
 
@@ -218,14 +220,35 @@ async def test_a_cut_way_is_seen() -> None:
         assert code == NOT_REACHED
 
 
+def test_a_dry_run_says_where_it_does_not_know_who_wants_the_events(capsys: pytest.CaptureFixture[str]) -> None:
+    @story
+    async def told() -> None:
+        async with Net() as net:
+            a = await net.broker("a")
+            b = await net.broker("b", a)
+            url = str(a.addresses[0])
+            await _tell_not_known(url, {})
+            assert capsys.readouterr().err == "", "nothing is lost"
+            nobody = read_address("contentcast://127.0.0.1:1")
+            a.neighbours.keep([nobody])
+            await until(lambda: a.neighbours.dialled[nobody] != "dialling")
+            await b.stop()
+            await _tell_not_known(url, {})
+            of_link, of_broker = capsys.readouterr().err.splitlines()
+            assert of_link.startswith(f"contentcast: a has no link to {nobody} (Connection refused); somebody there or behind")
+            assert of_broker.startswith("contentcast: b cannot be asked (")
+
+    told()
+
+
 @story
 async def test_a_broker_counts_what_each_subscription_accepts() -> None:
     async with Net() as net:
         a = await net.broker("a")
         client = await net.client(a, name="desk-7")
         await client.declare(TRADES)
-        await client.subscribe("trades", "price < 120")
-        await client.subscribe("trades", "price < 0")
+        await client.subscribe("trades", "price < 120", deliver=print)
+        await client.subscribe("trades", "price < 0", deliver=print)
         await client.publish("trades", [TRADE, TRADE])
         await client.publish("trades", TRADE)
         counted = (await client.ask("subscriptions"))["subscriptions"]

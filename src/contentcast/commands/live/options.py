@@ -26,7 +26,7 @@ Certificate = Annotated[Path | None, typer.Option(help="Your certificate, a PEM 
 Key = Annotated[Path | None, typer.Option(help="Its key, a PEM file.", show_default=False)]
 Name = Annotated[str, typer.Option(help="The name of this client.", show_default=False)]
 Declare = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="ATTRIBUTES|FILE",
         help='Declare the space: "issue string, price float", or a .toml or .json.',
@@ -55,7 +55,9 @@ def read_space(name: str, text: str) -> Space:
     for part in text.split(","):
         words = part.split()
         if len(words) != 2:
-            raise ContentcastError(f"--declare takes a name and a kind for each attribute, got {part.strip()!r}")
+            raise ContentcastError(
+                f'--declare takes a name and a kind for each attribute, "issue string, price float", got {part.strip()!r}'
+            )
         attributes[words[0]] = words[1].lower()
     return Space(name, attributes)
 

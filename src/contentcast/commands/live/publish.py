@@ -54,7 +54,7 @@ def publish(
         ),
     ] = None,
     broker: Broker = DEFAULT_BROKER,
-    declare: Declare = "",
+    declare: Declare = None,
     publisher: Annotated[
         str, typer.Option(help="A name of yours: what was accepted under it is not published again.", show_default=False)
     ] = "",
@@ -75,7 +75,7 @@ def publish(
 ) -> None:
     """Publish events: JSON lines from stdin, or files."""
     options = connection_options(name, token, authority, certificate, key)
-    declared = read_space(space, declare) if declare else None
+    declared = None if declare is None else read_space(space, declare)
     if publisher and (not files or STDIN in files):
         raise ContentcastError("--publisher numbers the batches of files, which are the same every time; stdin is not")
     if publisher and "," in broker:
@@ -160,6 +160,8 @@ async def _publish(
             if not dry_run:
                 await _tell_interrupted(client, done)
             raise
+        if dry_run:
+            await _tell_not_known(broker, options)
         await client.flush()
     return done, rejected, time.monotonic() - begun
 
@@ -216,6 +218,16 @@ async def _numbered_batches(files: list[str], space: Any, how: How) -> AsyncIter
             yield replace(events.slice(begin, end - begin), rejected=events.rejected if not begin else ())
             begin = end
             taken = int(upto[begin - 1]) if len(upto) else 0
+
+
+async def _tell_not_known(broker: str, options: dict[str, Any]) -> None:
+    """After a dry run: what is behind a lost link does not count there."""
+    from contentcast.live.client.tracing import Tracer
+
+    async with Tracer(broker, **options) as tracer:
+        await tracer.open()
+        for each in await tracer.not_known():
+            typer.echo(f"contentcast: {each}; somebody there or behind it may want the events, and is not counted", err=True)
 
 
 async def _tell_outcomes(tracer: Any, space: str, batch: Any) -> None:

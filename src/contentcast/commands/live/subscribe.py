@@ -33,7 +33,7 @@ def subscribe(
     space: Annotated[str, typer.Argument(help="The space.", show_default=False)],
     predicate: Annotated[str, typer.Argument(help="What you want of it.", show_default="everything")] = "TRUE",
     broker: Broker = DEFAULT_BROKER,
-    declare: Declare = "",
+    declare: Declare = None,
     count: Annotated[int, typer.Option(min=0, help="Stop after so many events; 0: never.")] = 0,
     on_slow: Annotated[
         str, typer.Option(help="If you read too slowly: pause, skip or disconnect.", show_default="the broker's")
@@ -59,7 +59,7 @@ def subscribe(
     if end:
         run_loop(_end(broker, durable, options))
         return
-    declared = read_space(space, declare) if declare else None
+    declared = None if declare is None else read_space(space, declare)
     wanted = {"on_slow": on_slow} if not durable else {"durable": durable, "after": after, "acknowledge": False}
     run_loop(_subscribe(broker, space, predicate, declared, count, wanted, options, as_json))
 

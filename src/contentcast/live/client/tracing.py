@@ -142,6 +142,14 @@ class Tracer(AsyncExitStack):
                 return found
         return None
 
+    async def not_known(self) -> list[str]:
+        """Where somebody may want an event and nobody says so: brokers that cannot be asked, and links that are not made."""
+        lines = []
+        async for found in self._everywhere("state", counts=False):
+            dialled = {address: how for address, how in found["dialling"].items() if not how.startswith("linked to ")}
+            lines += [f"{found['broker']} has no link to {address} ({how})" for address, how in dialled.items()]
+        return lines + [f"{name} cannot be asked ({reason})" for name, reason in self.unreachable.items()]
+
     async def explain(self, space: str, event: Mapping[str, Any], subscription: int) -> dict[str, Any] | None:
         """What the subscription says to the event, at the broker of its client; None if nobody has it."""
         async for found in self._everywhere("explain", space=space, event=dict(event), subscription=subscription):
