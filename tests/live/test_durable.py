@@ -277,6 +277,10 @@ async def test_a_batch_with_a_publishers_number_is_published_once(tmp_path: Path
         assert await taken(events, 1) == [3]
         with pytest.raises(cc.ContentcastError, match="numbers from 1 on"):
             await other.publish("trades", prices(3, 1), publisher="feed")
+        with pytest.raises(cc.ContentcastError, match=r"publisher='feed' needs number=.* from 1 on, got -1"):
+            await other.publish("trades", prices(3, 1), publisher="feed", number=-1)
+        with pytest.raises(cc.ContentcastError, match=r"number=3 needs the name .*; add publisher='NAME'"):
+            await other.publish("trades", prices(3, 1), number=3)
 
 
 @story

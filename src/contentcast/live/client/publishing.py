@@ -132,8 +132,15 @@ class Publishing:
         self, batch: EventBatch, wait: bool, publisher: str, number: int, keep_ids: bool = False
     ) -> asyncio.Future[Receipt]:
         """A batch under a name and a number of the program's own, which stays one message."""
-        if publisher.startswith(PASSING) or not publisher or number < 1:
-            raise ContentcastError(f"a publisher has a name that does not begin with {PASSING}, and numbers from 1 on")
+        if not publisher:
+            raise ContentcastError(f"number={number} needs the name under which it counts; add publisher='NAME'")
+        if publisher.startswith(PASSING):
+            raise ContentcastError(
+                f"publisher={publisher!r}: names that begin with {PASSING} are the broker's own; take another"
+            )
+        if number < 1:
+            got = f", got {number}" if number else ""
+            raise ContentcastError(f"publisher={publisher!r} needs number= for each batch, ascending numbers from 1 on{got}")
         self.send_gathered()
         await self._wait_for_room()
         future = self._future(wait)
