@@ -156,7 +156,7 @@ def test_a_space_is_learnt_from_whoever_declared_it() -> None:
         with pytest.raises(
             LanError, match=r"the space 'quotes' within 3 s; .*declare\(Space\('quotes', \.\.\.\)\), on the command"
         ):
-            await stranger.subscribe("quotes")
+            await stranger.subscribe("quotes", deliver=print)
 
     run(story)
 
@@ -224,7 +224,7 @@ def test_what_a_sender_no_longer_has_is_told_to_the_subscribers_that_it_may_conc
         wanted = await reader.subscribe(
             "trades", deliver=lambda each: got.append(each["price"]), quality="reliable", on_missed=gaps.append
         )
-        other = await reader.subscribe("news", quality="reliable", on_missed=gaps.append)
+        other = await reader.subscribe("news", quality="reliable", on_missed=gaps.append, deliver=print)
         await publisher.until(lambda: sum(len(each.record.blocks) for each in members(publisher)) >= 2)
         await publisher.publish("trades", trades(1))
         await reader.until(lambda: got == [0.0])
@@ -360,7 +360,7 @@ def test_time_in_which_a_publisher_stood_still_is_not_quiet(monkeypatch: pytest.
 def test_a_publisher_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     async def story(lan: Lan) -> None:
         publisher, reader = await lan.client(), await lan.client()
-        await reader.subscribe("trades", quality="reliable")
+        await reader.subscribe("trades", quality="reliable", deliver=print)
         await heard(publisher)
         await publisher.publish("trades", trades(1))
         assert not await publisher.repaired(0.0)
@@ -416,7 +416,7 @@ def test_what_a_publisher_advertises_as_reliable_goes_reliably() -> None:
 def test_a_watcher_measures_who_wants_what_and_what_was_promised() -> None:
     async def story(lan: Lan) -> None:
         publisher, left, watcher = [await lan.client() for _ in range(3)]
-        await left.subscribe("trades", "issue = 'IBM'")
+        await left.subscribe("trades", "issue = 'IBM'", deliver=print)
         await publisher.advertise("trades", "issue = 'SAP'", rate=1e6)
         watching = asyncio.create_task(watch(watcher, "trades", 2.0))
         await heard(publisher, 2)

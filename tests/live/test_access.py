@@ -159,10 +159,10 @@ async def test_rights_by_content() -> None:
         got: list[Any] = []
         narrowed = await desk.subscribe("trades", "price < 120", deliver=got.append)
         assert narrowed.narrowed == "issue = 'IBM' AND price < 120.0"
-        exact = await desk.subscribe("trades", "issue = 'IBM' AND price < 5")
+        exact = await desk.subscribe("trades", "issue = 'IBM' AND price < 5", deliver=print)
         assert exact.narrowed is None, "it asks for no more than it may see"
         with pytest.raises(LiveError, match="may see nothing"):
-            await desk.subscribe("trades", "issue = 'SAP'")
+            await desk.subscribe("trades", "issue = 'SAP'", deliver=print)
         everything = await chief.events("trades").ready()
         await feed.publish("trades", [{"issue": "SAP", "price": 5.0}, TRADE])
         assert [await anext(everything), await anext(everything)] == [{"issue": "SAP", "price": 5.0}, TRADE]
@@ -170,7 +170,11 @@ async def test_rights_by_content() -> None:
         assert got == [TRADE]
         with pytest.raises(LiveError, match="event 1: feed may publish to trades only where price < 1000"):
             await feed.publish("trades", [TRADE, TRADE | {"price": 5000.0}])
-        for wrong in (desk.publish("trades", TRADE), feed.subscribe("trades"), desk.declare(cc.Space("x", y="int"))):
+        for wrong in (
+            desk.publish("trades", TRADE),
+            feed.subscribe("trades", deliver=print),
+            desk.declare(cc.Space("x", y="int")),
+        ):
             with pytest.raises(LiveError, match="may not"):
                 await wrong
         await feed.advertise("trades", "price < 2000 OR issue = 'IBM'")
@@ -286,7 +290,7 @@ async def test_no_secrets_in_logs_or_state() -> None:
                 with pytest.raises(LiveError):
                     await cc.connect(str(a.addresses[0]), token=bad)
             await chief.declare(TRADES)
-            await chief.subscribe("trades", "issue = 'Hush'")
+            await chief.subscribe("trades", "issue = 'Hush'", deliver=print)
             await chief.publish("trades", TRADE | {"issue": "Hush"})
             key = a.serving.sessions["desk-7"].key
             real, a.serving.access = a.serving.access, Broken()

@@ -125,7 +125,7 @@ async def test_errors_arrive_where_the_mistake_was_made() -> None:
     async with Net() as net:
         publisher, subscriber = await one_broker(net)
         with pytest.raises(cc.PredicateError, match="did you mean 'price'") as wrong:
-            await subscriber.subscribe("trades", "issue = 'IBM' AND prise < 120")
+            await subscriber.subscribe("trades", "issue = 'IBM' AND prise < 120", deliver=print)
         assert (wrong.value.line, wrong.value.column) == (1, 19)
         with pytest.raises(cc.EventError, match="'cheap' is a string"):
             await publisher.publish("trades", {"price": "cheap"})
@@ -142,6 +142,15 @@ async def test_errors_arrive_where_the_mistake_was_made() -> None:
             await cc.connect("contentcast://127.0.0.1:1")
 
 
+@story
+async def test_a_subscription_that_nobody_would_read_is_refused() -> None:
+    async with Net() as net:
+        _, subscriber = await one_broker(net)
+        with pytest.raises(cc.ContentcastError, match=r"nothing would read what comes; add deliver=FUNCTION.*client\.events"):
+            await subscriber.subscribe("trades", "price < 120")
+        assert net.brokers["a"].router.state()["subscribed"] == []
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -156,7 +165,7 @@ def test_what_would_be_ignored_is_refused(options: dict[str, Any], complaint: st
         async with Net() as net:
             _, subscriber = await one_broker(net)
             with pytest.raises(cc.ContentcastError, match=complaint):
-                await subscriber.subscribe("trades", **options)
+                await subscriber.subscribe("trades", **options, deliver=print)
 
     told()
 

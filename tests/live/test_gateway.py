@@ -156,7 +156,7 @@ async def test_what_the_broker_has_not_accepted_waits_and_has_not_crossed() -> N
         await far.declare(TRADES)
         async with Proxy(a) as proxy:
             gateway = await Bridge(net, lan).open(a, "g1", url=proxy.url)
-            await far.subscribe("trades")
+            await far.subscribe("trades", deliver=print)
             await until(lambda: gateway.is_active and wants(gateway)[1] == ["TRUE"])
             await until(lambda: near.server.space("trades") == TRADES)
             proxy.answers = False
@@ -178,7 +178,7 @@ async def test_what_is_no_longer_wanted_ceases_to_cross() -> None:
         gateway = await Bridge(net, lan).open(a, "g1", Share("trades", to_lan="issue = 'IBM'", to_brokers=""))
         await near.declare(TRADES)
         await knows_space(far)
-        wanted = await near.subscribe("trades", "price < 120")
+        wanted = await near.subscribe("trades", "price < 120", deliver=print)
         await until(lambda: wants(gateway) == (["issue = 'IBM' AND price < 120.0"], []))
         await wanted.unsubscribe()
         await until(lambda: wants(gateway) == ([], []))
@@ -198,7 +198,7 @@ async def test_rights_hold_beyond_the_gateway() -> None:
         await near.subscribe("trades", "price > 0", deliver=got.append)
         await until(lambda: gateway.to_lan.wants.get("trades"))
         far = await net.client(a)
-        await far.subscribe("trades", "volume > 0")
+        await far.subscribe("trades", "volume > 0", deliver=print)
         # What the brokers want is told as far as the gateway may publish it.
         await until(lambda: wants(gateway)[1])
         assert "price < 200.0" in wants(gateway)[1][0]

@@ -159,9 +159,9 @@ async def test_without_a_gateway_the_error_says_what_to_start(monkeypatch: pytes
         with pytest.raises(LanError, match="has a name, by which it is found again: durable='desk-7'"):
             await client.subscribe("trades", quality="durable")
         with pytest.raises(LanError, match="did you mean 'durable'"):
-            await client.subscribe("trades", quality="durabel")  # type: ignore[arg-type]
+            await client.subscribe("trades", quality="durabel", deliver=print)  # type: ignore[arg-type]
         with pytest.raises(LanError, match="only a durable subscription has 'after'"):
-            await client.subscribe("trades", after=7)
+            await client.subscribe("trades", after=7, deliver=print)
         with pytest.raises(LanError, match="quality='durable'"):
             await client.publish("trades", trades(1), publisher="feed", number=1)
 

@@ -36,7 +36,7 @@ async def test_health_metrics_and_state_over_http() -> None:
         await net.broker("b", a)
         client = await net.client(a, name="desk-7")
         await client.declare(TRADES)
-        await client.subscribe("trades", "price < 120")
+        await client.subscribe("trades", "price < 120", deliver=print)
         await client.publish("trades", [TRADE, TRADE | {"price": 500.0}])
         http = await serve_http(a, "127.0.0.1:0")
         async with aiohttp.ClientSession(http.address) as web:
@@ -215,7 +215,7 @@ async def test_publishers_wait_while_a_link_is_full() -> None:
         publisher, subscriber = await net.client(a), await net.client(b)
         await publisher.declare(TRADES)
         await until(lambda: "trades" in b.spaces.present)
-        await subscriber.subscribe("trades", "TRUE")
+        await subscriber.subscribe("trades", "TRUE", deliver=print)
         await until(lambda: "b" in a.router.state()["subscriptions"])
         b.neighbours.links["a"].connection.pause_reading()
         big = [{"issue": "x" * 10_000, "price": 1.0}] * 50

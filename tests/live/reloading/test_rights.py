@@ -82,7 +82,7 @@ async def test_an_identity_that_is_removed_gets_nothing_more(left: Mapping[str, 
         assert "and 1 more" in net.told[0][1]
         await net.feed.publish("trades", TRADE)
         with pytest.raises(LiveError, match="may not subscribe"):
-            await net.desk.subscribe("trades")
+            await net.desk.subscribe("trades", deliver=print)
         assert net.got == []
         assert a.router.local.advertisements == {}  # type: ignore[attr-defined]
 

@@ -20,6 +20,7 @@ from contentcast.live.client.message_size import MANY, text_parts
 from contentcast.live.client.publishing import Receipt, as_batch
 from contentcast.live.client.subscribing import (
     MOST_WAITING,
+    UNREAD,
     Batches,
     Deliver,
     Events,
@@ -94,7 +95,26 @@ class Client(Asking):
 
         `durable`: a name under which the broker keeps it, also while nobody is there for it; see `DurableSubscription` for
         `after`. What the program is done with is acknowledged by itself, or with `acknowledge=False` by the program.
+        A durable one may be made without `deliver`, and left: it keeps what comes for whoever reads it later.
         """
+        if deliver is None and not durable:
+            raise ContentcastError(UNREAD)
+        return await self._make_subscription(
+            space, predicate, deliver, batches, on_slow, durable, after, acknowledge, on_missed
+        )
+
+    async def _make_subscription(
+        self,
+        space: str | Space,
+        predicate: str,
+        deliver: Deliver | None = None,
+        batches: bool = False,
+        on_slow: str = "",
+        durable: str = "",
+        after: int | None = None,
+        acknowledge: bool = True,
+        on_missed: OnMissed | None = None,
+    ) -> Subscription:
         check_wanted(durable, after, on_slow)
         name = await self._space_name(space)
         subscription: Subscription
@@ -198,11 +218,11 @@ class Client(Asking):
 
     def events(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Events:
         """`async for event in client.events("trades", "price < 120")`: a dict each. `options` as for `subscribe`."""
-        return Events(lambda: self.subscribe(space, predicate, **options))
+        return Events(lambda: self._make_subscription(space, predicate, **options))
 
     def batches(self, space: str | Space, predicate: str = "TRUE", **options: Any) -> Batches:
         """`async for batch in client.batches(...)`: an `EventBatch` each. `options` as for `subscribe`."""
-        return Batches(lambda: self.subscribe(space, predicate, **options))
+        return Batches(lambda: self._make_subscription(space, predicate, **options))
 
     @overload
     async def publish(

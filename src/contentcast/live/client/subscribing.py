@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 MOST_WAITING: Final = 100_000
 """Events that wait in a client for the program to take them."""
 
+UNREAD: Final = (
+    "subscribe: nothing would read what comes; add deliver=FUNCTION, which is called with each event, or take "
+    "`async for event in client.events(...)` or `client.batches(...)` in place of it"
+)
+
 CALLER: Final[ContextVar[object]] = ContextVar("whose callback is running")
 """An `Inbox`, or the event loop of a client that has all callbacks called in one thread. None waits for its own end."""
 

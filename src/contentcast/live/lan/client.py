@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from contentcast.language import parse_predicate
 from contentcast.live.client.publishing import Receipt
-from contentcast.live.client.subscribing import Batches, Events, Subscription
+from contentcast.live.client.subscribing import UNREAD, Batches, Events, Subscription
 from contentcast.live.lan.durable import DURABLE, Keeper
 from contentcast.live.lan.options import LanError
 from contentcast.live.lan.server import LanServer
@@ -190,6 +190,21 @@ class LanClient:
         `after` and `acknowledge` as for a client of that broker. `on_missed` is called with a `Gap` when something that was
         sent reliably can no longer be had, and for a durable one with a `Missed`.
         """
+        if deliver is None and not durable and quality != DURABLE:
+            raise LanError(UNREAD)
+        return await self._make_subscription(space, predicate, deliver, batches, quality, durable, on_missed, **more)
+
+    async def _make_subscription(
+        self,
+        space: str | Space,
+        predicate: str,
+        deliver: Call | None = None,
+        batches: bool = False,
+        quality: LanQuality | None = None,
+        durable: str = "",
+        on_missed: Call | None = None,
+        **more: Any,
+    ) -> Taken:
         self._check_open()
         _check_quality(quality)
         found = await self._space(space)
@@ -277,7 +292,7 @@ class LanClient:
 
     async def _subscribe_for_stream(self, space: str | Space, predicate: str, options: dict[str, Any]) -> Subscription:
         # A subscription of the LAN has what a stream asks for: next_batch, at, done and leave.
-        return cast(Subscription, await self.subscribe(space, predicate, **options))
+        return cast(Subscription, await self._make_subscription(space, predicate, **options))
 
     # --- the mapping
 
