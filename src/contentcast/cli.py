@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -68,9 +71,27 @@ EXAMPLES: Final = {
     "experiment": "contentcast experiment link-matching/chart3 --quick",
 }
 """Short enough for one line of a narrow terminal, so that they can be copied; in an order in which they work."""
+FIRST: Final = ("run", "match", "broker", "subscribe", "publish", "web")
+"""Whose examples `contentcast --help` shows."""
 
 WRONG_INPUT: Final = 2
 INTERRUPTED: Final = 130
+
+
+class _ToStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"contentcast: {record.getMessage().removeprefix('contentcast: ')}", err=True)
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """What our modules warn of looks like all else that a command says beside its answer."""
+    log, handler = logging.getLogger("contentcast"), _ToStderr(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 class _Commands(TyperGroup):
@@ -82,7 +103,8 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _warnings_told():
+                return super().invoke(ctx)
         except ContentcastError as error:
             message = as_options(str(error))
         except ImportError as error:
@@ -107,7 +129,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="\n\n".join(_example(command) for command in EXAMPLES),
+    epilog="\n".join(["Examples; the help of each command has its own:", *(f"  {EXAMPLES[command]}" for command in FIRST)]),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shlex
 import signal
@@ -16,7 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import contentcast
-from contentcast.cli import EXAMPLES, GROUPS, app
+from contentcast.cli import EXAMPLES, FIRST, GROUPS, _warnings_told, app
 from contentcast.model import Space, read_events
 from contentcast.workload import SCENARIOS, scenario
 
@@ -50,13 +51,13 @@ def fails(*words: str) -> str:
 # --- help
 
 
-def test_every_command_has_an_example_and_the_help_shows_them_all() -> None:
+def test_every_command_has_an_example_and_its_help_shows_it() -> None:
     groups = {group.name for group in app.registered_groups}
     assert set(EXAMPLES) == {command.name or command.callback.__name__ for command in app.registered_commands} | groups
-    shown = works("--help")
     for command, example in EXAMPLES.items():
-        assert example in shown
         assert example in works(command, "--help")
+    lines = [line.strip() for line in works("--help").rstrip().splitlines()]
+    assert lines[-len(FIRST) :] == [EXAMPLES[command] for command in FIRST], "a handful, one below the other"
 
 
 def test_the_help_shows_every_command_in_its_group() -> None:
@@ -68,6 +69,12 @@ def test_the_help_shows_every_command_in_its_group() -> None:
 def test_the_examples_work_one_after_the_other() -> None:
     works(*shlex.split(EXAMPLES["workload"])[1:])
     assert works(*shlex.split(EXAMPLES["parse"])[1:]) == "price < 120.0\n"
+
+
+def test_a_warning_begins_like_all_else_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with _warnings_told():
+        logging.getLogger("contentcast.network.found").warning("net.graphml: %d links say no delay", 2)
+    assert capsys.readouterr().err == "contentcast: net.graphml: 2 links say no delay\n"
 
 
 def test_version() -> None:
