@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from contentcast.cli import app
@@ -33,3 +35,15 @@ def test_a_name_that_is_not_there_and_none_at_all() -> None:
     none = runner.invoke(app, ["experiment"])
     assert none.exit_code == 2
     assert "which one? link-matching/chart1" in none.output
+
+
+def test_whoever_stops_it_is_told_that_the_rows_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("contentcast.experiments.run.run", stopped)
+    command = ["experiment", "link-matching/prototype", "--quick", "--local", "--out", str(tmp_path)]
+    shown = runner.invoke(app, command)
+    assert shown.exit_code == 130
+    assert f"stopped; the rows so far are kept in {tmp_path}, and the same command goes on with them\n" in shown.stderr
+    assert "the same command without --fresh goes on" in runner.invoke(app, [*command, "--fresh"]).stderr

@@ -72,7 +72,7 @@ def experiment(
     scale = Scale(quick, seed, seeds, tuple(network or ()))
     have_compiled()
     told = []
-    with told_in_one_line(), overhearing(_spark(None if local else master)) as spark:
+    with _kept_is_told(out, fresh), told_in_one_line(), overhearing(_spark(None if local else master)) as spark:
         from contentcast.experiments.run import run
 
         for each in wanted:
@@ -84,6 +84,17 @@ def experiment(
                 _show(each, outcome, folder)
     if as_json:
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def _kept_is_told(out: Path, fresh: bool) -> Iterator[None]:
+    """Ctrl-C is no loss, and whoever pressed it may not know."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        again = "the same command without --fresh" if fresh else "the same command"
+        typer.echo(f"contentcast: stopped; the rows so far are kept in {out}, and {again} goes on with them", err=True)
+        raise
 
 
 @contextmanager
