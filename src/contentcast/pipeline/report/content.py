@@ -141,7 +141,8 @@ def _example(each: Example) -> str:
         )
     plural = "s" if each.matches != 1 else ""
     return (
-        f'<div class="example"><h3>Event {each.number:,}{enters} goes to {each.matches:,} subscription{plural}</h3>'
+        f'<div class="example"><h3>The event with the id {each.number}{enters} goes to '
+        f"{each.matches:,} subscription{plural}</h3>"
         f"<dl>{values}</dl>{plain_table(headings, rows)}{left}{miss}</div>"
     )
 
