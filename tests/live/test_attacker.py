@@ -11,6 +11,7 @@ import random
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,6 @@ from tests.live.test_access import SECURE, Papers
 from tests.messages import mutated, samples
 
 LIMITS = Limits(
-    greeting_s=0.5,
     connections=40,
     subscriptions_per_client=100,
     predicate_bytes=1000,
@@ -54,6 +54,8 @@ LIMITS = Limits(
     attributes=50,
     advertisements_per_client=2,
 )
+IMPATIENT = replace(LIMITS, greeting_s=0.5)
+"""Only for those who are to be late: on a busy machine others would be, too."""
 
 
 class Attacker:
@@ -112,9 +114,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(**settings: Any) -> AsyncIterator[Stage]:
+async def stage(limits: Limits = LIMITS, **settings: Any) -> AsyncIterator[Stage]:
     async with Net() as net:
-        broker = await net.broker("a", limits=LIMITS, **settings)
+        broker = await net.broker("a", limits=limits, **settings)
         publisher, subscriber = await net.client(broker), await net.client(broker)
         await publisher.declare(TRADES)
         yield Stage(net, broker, publisher, await subscriber.events("trades", "issue = 'honest'").ready())
@@ -148,7 +150,7 @@ GOOD = frame(encode(CLIENT))
 def test_who_says_nothing_sensible_is_told_so(sent: bytes, code: str) -> None:
     @story
     async def told() -> None:
-        async with stage() as on:
+        async with stage(IMPATIENT if code == "limit greeting_s" else LIMITS) as on:
             attacker = await on.attacker()
             await attacker.send(sent)
             (failed,) = await attacker.rest()
@@ -236,8 +238,22 @@ def test_a_question_that_makes_no_sense_is_answered_and_teaches_the_broker_nothi
 
 
 @story
-async def test_floods_of_connections_and_slow_bytes_end_by_themselves() -> None:
+async def test_a_greeting_in_the_wake_up_in_which_its_time_is_over_is_too_late() -> None:
     async with stage() as on:
+        attacker, reception = await on.attacker(), on.broker.reception
+        await until(lambda: reception.strangers)
+        (connection,) = reception.strangers
+        reception._too_late(connection)
+        reception.hear(connection, encode(CLIENT))
+        (failed,) = await attacker.rest()
+        assert failed.code == "limit greeting_s"
+        assert (reception.failures, "mallory" in on.broker.serving.sessions) == (0, False)
+        await on.check()
+
+
+@story
+async def test_floods_of_connections_and_slow_bytes_end_by_themselves() -> None:
+    async with stage(IMPATIENT) as on:
         attackers = [await on.attacker() for _ in range(60)]
         for at, each in enumerate(attackers):
             await each.send(GOOD[: at % 12])
@@ -399,7 +415,7 @@ async def test_who_publishes_beyond_the_window_is_not_read_until_the_disk_has_it
 async def test_mutated_frames_of_clients_and_brokers() -> None:
     """Of all types of messages, in either role."""
     count = int(os.environ.get("CONTENTCAST_FUZZ_EXAMPLES", "3000"))
-    seed = random.randrange(10**6)
+    seed = int(os.environ.get("CONTENTCAST_FUZZ_SEED", "609283"))
     print(f"seed {seed}")
     dice, good = random.Random(seed), [encode(each) for each in samples()]
     async with stage() as on:

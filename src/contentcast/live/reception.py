@@ -115,6 +115,8 @@ class Reception:
             self.refuse(connection, "internal", f"broker {self._host.name} failed with this message; its log says more")
 
     def _hear_stranger(self, connection: Connection, message: Message) -> None:
+        if connection not in self.strangers:
+            return  # refused in this wake-up, before its greeting was read
         greeting = check_greeting(message)
         if (greeting.name, greeting.incarnation) == (self._host.name, self._host.incarnation) and greeting.role != "client":
             reason = "this is the broker's own address; give it the address of another broker, or leave it out"

@@ -75,7 +75,8 @@ def test_refused_rules_are_told_and_a_table_that_cannot_be_used_changes_nothing(
         "rule 8: line 1, column 8: expected a value after '<'",
         "rule 9: line 1, column 1: trades has no attribute 'prixe'; did you mean 'price'?",
         "rules.csv has changed and cannot be used, the stream goes on with the rules that it had: the subscriptions have no "
-        "column 'subscription'; they have rule;condition; they need subscription (int or text), or say which it is: --id NAME",
+        "column 'subscription'; they have rule;condition; they need subscription (int or text), or say which it is: --id NAME. "
+        "Is the separator a semicolon? Here it is a comma; write the file with commas",
         "the rules have changed; 1 of them is refused, see out/refused",
         "rule 8: line 1, column 8: expected a value after '<'",
         "the rules have changed; all of them take part",

@@ -43,8 +43,8 @@ def start(tmp_path: Path) -> Iterator[Any]:
 
 def readme_commands() -> list[list[str]]:
     """The words of the three commands, without `contentcast`; of the last one what it is fed with stands before."""
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"tests/live/test_commands.py runs them -->\n```console\n(.*?)```", text, re.DOTALL)
+    text = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"tests/live/commands/test_commands.py runs them -->\n```console\n(.*?)```", text, re.DOTALL)
     return [shlex.split(line.removeprefix("$ ")) for line in block.splitlines()]
 
 
