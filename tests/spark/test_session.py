@@ -12,12 +12,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from contentcast import progress_lines
 from contentcast.commands import experiment
 from contentcast.model import ContentcastError
 from contentcast.spark import java
 from contentcast.spark.cluster import package, probe
-from contentcast.spark.cluster.master import MasterSeen, ask_master
 from contentcast.spark.java import Java, JavaNotFound, find_java, shim
 from contentcast.spark.session import command_session, is_running
 
@@ -204,65 +202,10 @@ def test_executors_that_come_only_for_tasks_are_not_waited_for_before_there_is_o
     monkeypatch.setattr(probe, "WAIT_FOR_WORKERS_S", 0.0)
     settings: dict[str, str] = {}
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="yarn", getConf=lambda: settings))
-    with pytest.raises(ContentcastError, match="yarn gave no executor in 0 s; the master does not say what it has"):
+    with pytest.raises(ContentcastError, match="yarn gives no executor"):
         probe._wait_for_workers(spark)
     settings["spark.dynamicAllocation.enabled"] = "true"
     probe._wait_for_workers(spark)
-
-
-BUSY = MasterSeen(workers=2, cores=4, most_memory_mb=4096, memory_mb=1024, answered=True)
-SMALL = MasterSeen(workers=1, cores=2, cores_free=2, most_memory_mb=512, most_free_mb=512, memory_mb=1024, answered=True)
-
-
-@pytest.mark.parametrize(
-    ("seen", "said"),
-    [
-        (MasterSeen(), "the master does not say what it has"),
-        (MasterSeen(answered=True), "0 workers alive, 0 of 0 cores free; an executor needs a free core"),
-        (SMALL, "1 worker alive, 2 of 2 cores free, up to 512 MB free on one and 1,024 MB needed; an executor needs"),
-        (BUSY._replace(starting=2), "2 workers alive, 0 of 4 cores free, .* needed, 2 starting: they start too slowly"),
-        (BUSY._replace(starting=1, ended=9), ".* 1 starting, 9 ended: .* the executors' stderr on the workers says why"),
-    ],
-)
-def test_when_no_executor_comes_the_error_says_what_the_master_has(
-    monkeypatch: pytest.MonkeyPatch, seen: MasterSeen, said: str
-) -> None:
-    monkeypatch.setattr(probe, "_executors", lambda spark: 0)
-    monkeypatch.setattr(probe, "ask_master", lambda spark: seen)
-    monkeypatch.setattr(probe, "WAIT_FOR_WORKERS_S", 0.0)
-    monkeypatch.setattr(probe, "NO_HOPE_S", 0.0)
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://w:7077", getConf=dict))
-    with pytest.raises(ContentcastError, match=f"spark://w:7077 gave no executor in 0 s; {said}"):
-        probe._wait_for_workers(spark)
-
-
-def test_executors_that_start_slowly_are_waited_for_and_lines_say_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress_lines, "LINE_EVERY_S", 0.01)
-    monkeypatch.setattr(probe, "_executors", lambda spark: int("2 starting" in capsys.readouterr().err))
-    monkeypatch.setattr(probe, "ask_master", lambda spark: BUSY._replace(starting=2))
-    monkeypatch.setattr(probe, "NO_HOPE_S", 0.0)
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://w:7077", getConf=dict))
-    probe._wait_for_workers(spark)
-
-
-def test_what_a_master_says_is_asked_of_it(spark: SparkSession) -> None:
-    jvm: Any = spark._jvm
-    started = jvm.org.apache.spark.deploy.master.Master.startRpcEnvAndEndpoint(
-        "127.0.0.1", 0, 0, jvm.org.apache.spark.SparkConf()
-    )
-    try:
-        there = SimpleNamespace(
-            master=f"spark://127.0.0.1:{started._1().address().port()}",
-            _jsc=spark.sparkContext._jsc,
-            applicationId=spark.sparkContext.applicationId,
-        )
-        asked: Any = SimpleNamespace(sparkContext=there, _jvm=jvm)
-        assert str(ask_master(asked)) == "0 workers alive, 0 of 0 cores free"
-    finally:
-        started._1().shutdown()
-    assert not ask_master(asked).answered
 
 
 def test_a_cluster_gets_the_kernels_because_they_are_compiled_before_the_archive_is_made(

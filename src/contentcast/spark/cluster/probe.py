@@ -19,18 +19,11 @@ from pyspark.sql import SparkSession
 
 from contentcast import __version__
 from contentcast.model.errors import ContentcastError
-from contentcast.progress_lines import lines
-from contentcast.spark.cluster.master import MasterSeen, ask_master
 
-WAIT_FOR_WORKERS_S: Final = 600.0
-"""A busy machine starts Java and Python for minutes; a line now and then says what is waited for."""
-NO_HOPE_S: Final = 60.0
-"""When no worker that is alive is large enough: another may come."""
+WAIT_FOR_WORKERS_S: Final = 60.0
 ROUNDS: Final = 5
 """Of tasks, until each executor had one."""
 LOOK_EVERY_S: Final = 0.1
-ASK_EVERY_S: Final = 2.0
-"""The master, while it is waited for."""
 TOKEN: Final = ".contentcast-seen-"
 
 
@@ -141,26 +134,12 @@ def _executors(spark: SparkSession) -> int:
 def _wait_for_workers(spark: SparkSession) -> None:
     if spark.sparkContext.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return  # executors come for tasks that wait, and for nothing else
-    if _executors(spark) >= 1:
-        return
-    began = time.monotonic()
-    seen = ask_master(spark)
-
-    def told() -> str:
-        return f"wait for executors of {spark.sparkContext.master}: {seen}"
-
-    with lines(told):
-        while _executors(spark) < 1:
-            waited = time.monotonic() - began
-            if waited > (NO_HOPE_S if seen.too_small else WAIT_FOR_WORKERS_S):
-                raise ContentcastError(_no_executor(spark, ask_master(spark), waited))
-            if waited > seen.after + ASK_EVERY_S:
-                seen = ask_master(spark)._replace(after=waited)
-            time.sleep(LOOK_EVERY_S)
-
-
-def _no_executor(spark: SparkSession, seen: MasterSeen, waited: float) -> str:
-    said = f"{spark.sparkContext.master} gave no executor in {waited:.0f} s; {seen}"
-    if seen.starting:
-        return f"{said}: they start too slowly, or end at once; the executors' stderr on the workers says why"
-    return f"{said}; an executor needs a free core and the memory of --memory, see the master's page"
+    end = time.monotonic() + WAIT_FOR_WORKERS_S
+    while _executors(spark) < 1:
+        if time.monotonic() > end:
+            raise ContentcastError(
+                f"{spark.sparkContext.master} gives no executor: no worker has a free core and "
+                f"{spark.sparkContext.getConf().get('spark.executor.memory', '1g')} of memory; see its page, or ask for less "
+                "with --memory"
+            )
+        time.sleep(LOOK_EVERY_S)
