@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import socket
 from collections.abc import Awaitable, Callable
-from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from contentcast.live.lan import LanClient, connect_lan
 from contentcast.model import Space
 from contentcast.routing.multicast import MappingSpecification
 
 TRADES = Space("trades", issue="string", price="float")
-_ports = count(20_000 + os.getpid() % 20_000)
+_held: Final[list[socket.socket]] = []
+"""One for each port that a test has had: the system gives it to no other process of tests until this one ends."""
+
+
+def _free_port() -> int:
+    """Who listens to a group binds the group's address, and is not disturbed by a socket at 127.0.0.1."""
+    holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    holder.bind(("127.0.0.1", 0))
+    _held.append(holder)
+    return int(holder.getsockname()[1])
 
 
 class Lan:
     """Each `client` is a server of its own, as in another process: the address differs in a word that changes nothing."""
 
     def __init__(self) -> None:
-        self.port = next(_ports) % 40_000 + 20_000
+        self.port = _free_port()
         self._clients: list[LanClient] = []
 
     def url(self, *more: str) -> str:

@@ -215,7 +215,7 @@ async def test_publishers_wait_while_a_link_is_full() -> None:
         publisher, subscriber = await net.client(a), await net.client(b)
         await publisher.declare(TRADES)
         await until(lambda: "trades" in b.spaces.present)
-        await subscriber.subscribe("trades", "TRUE", deliver=print)
+        await subscriber.subscribe("trades", "TRUE", deliver=lambda event: None)
         await until(lambda: "b" in a.router.state()["subscriptions"])
         b.neighbours.links["a"].connection.pause_reading()
         big = [{"issue": "x" * 10_000, "price": 1.0}] * 50

@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 from contentcast import __version__
 from contentcast.model.errors import ContentcastError
 
-WAIT_FOR_WORKERS_S: Final = 60.0
+WAIT_FOR_WORKERS_S: Final = 180.0
+"""A busy machine takes minutes to start the executors of a job."""
 ROUNDS: Final = 5
 """Of tasks, until each executor had one."""
 LOOK_EVERY_S: Final = 0.1
