@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,22 +22,9 @@ from contentcast.live.broker import Broker
 from contentcast.live.looking.log import Silent
 from contentcast.live.settings.address import read_address
 from contentcast.live.settings.config import EXAMPLE, BrokerConfig, read_broker_config
-from tests.live.stories import Net, Process, long_story, story, until
+from tests.live.stories import Net, long_story, story, until
 
 DECLARE = "issue string, price float"
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Any]:
-    running: list[Process] = []
-
-    def begin(*words: str, **options: Any) -> Process:
-        running.append(Process(tmp_path, *words, **options))
-        return running[-1]
-
-    yield begin
-    for each in running:
-        each.end()
 
 
 def readme_commands() -> list[list[str]]:

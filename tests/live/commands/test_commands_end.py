@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,7 @@ from contentcast.live.settings.address import read_address
 from contentcast.live.settings.config import BrokerConfig
 from contentcast.live.settings.tls import Tls
 from contentcast.model import ContentcastError
-from tests.live.stories import Net, Process, long_story, story, until
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Any]:
-    running: list[Process] = []
-
-    def begin(*words: str, **options: Any) -> Process:
-        running.append(Process(tmp_path, *words, **options))
-        return running[-1]
-
-    yield begin
-    for each in running:
-        each.end()
+from tests.live.stories import Net, long_story, story, until
 
 
 @long_story
